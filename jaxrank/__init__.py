@@ -1,0 +1,77 @@
+"""Adaptive coarse ranking in JAX: every item in its tier, with a guarantee, from few noisy judgements."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from jaxrank import metrics as metrics
+    from jaxrank.algorithms import LUCBRank as LUCBRank
+    from jaxrank.algorithms import LUCBRankState as LUCBRankState
+    from jaxrank.batch import Runs as Runs
+    from jaxrank.batch import simulate as simulate
+    from jaxrank.confidence import ExplorationRate as ExplorationRate
+    from jaxrank.confidence import kl_lower as kl_lower
+    from jaxrank.confidence import kl_upper as kl_upper
+    from jaxrank.environments import BernoulliArms as BernoulliArms
+    from jaxrank.environments import Duels as Duels
+    from jaxrank.environments import ExponentialArms as ExponentialArms
+    from jaxrank.environments import GaussianArms as GaussianArms
+    from jaxrank.environments import PoissonArms as PoissonArms
+    from jaxrank.environments import ScoredDuels as ScoredDuels
+    from jaxrank.environments import borda_scores as borda_scores
+    from jaxrank.families import Bernoulli as Bernoulli
+    from jaxrank.families import Exponential as Exponential
+    from jaxrank.families import Gaussian as Gaussian
+    from jaxrank.families import Poisson as Poisson
+    from jaxrank.partition import complete as complete
+    from jaxrank.partition import cut_points as cut_points
+    from jaxrank.partition import quantiles as quantiles
+    from jaxrank.partition import sizes as sizes
+    from jaxrank.partition import top as top
+    from jaxrank.simulation import Run as Run
+    from jaxrank.simulation import run as run
+    from jaxrank.types import ANYONE as ANYONE
+    from jaxrank.types import Algorithm as Algorithm
+    from jaxrank.types import Environment as Environment
+    from jaxrank.types import Query as Query
+
+# Names are loaded on first use, so that `jaxrank --help` need not wait for JAX.
+_HOMES = {
+    "algorithms": ["LUCBRank", "LUCBRankState"],
+    "batch": ["Runs", "simulate"],
+    "confidence": ["ExplorationRate", "kl_lower", "kl_upper"],
+    "environments": [
+        "BernoulliArms",
+        "Duels",
+        "ExponentialArms",
+        "GaussianArms",
+        "PoissonArms",
+        "ScoredDuels",
+        "borda_scores",
+    ],
+    "families": ["Bernoulli", "Exponential", "Gaussian", "Poisson"],
+    "metrics": [],
+    "partition": ["complete", "cut_points", "quantiles", "sizes", "top"],
+    "simulation": ["Run", "run"],
+    "types": ["ANYONE", "Algorithm", "Environment", "Query"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*_HOME_OF, "metrics"])
+
+
+def __getattr__(name: str):
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"jaxrank.{_HOME_OF[name]}"), name)
+    elif name in _HOMES:
+        value = importlib.import_module(f"jaxrank.{name}")
+    else:
+        raise AttributeError(f"module 'jaxrank' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF, *_HOMES])

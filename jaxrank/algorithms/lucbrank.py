@@ -1,0 +1,228 @@
+"""LUCBRank: Algorithm 1 of Katariya, Jain, Sengupta, Evans and Nowak (AISTATS 2018)."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxrank import _checks, partition, tally
+from jaxrank.confidence import ConfidenceSequence, Design, ExplorationRate, tracked_bounds
+from jaxrank.families import Bernoulli, Family
+from jaxrank.partition import Boundaries
+from jaxrank.tally import Tally
+from jaxrank.trials import each_key, places
+from jaxrank.types import ANYONE, Query, leaf, pytree_dataclass, static
+
+Number = Float[Array, ""] | float
+
+
+class LUCBRankState(NamedTuple):
+    """Where a run stands; every field can be read at any time."""
+
+    rounds: Int[Array, "*T"]
+    """The paper's t: 0 until every item was sampled once, then 1, 2, ..."""
+    tally: Tally
+    priority: Int[Array, "K *T"]
+    """A random permutation that breaks ties, drawn once per trial."""
+    rank: Int[Array, "K *T"]
+    """Rank of every item by its empirical mean, from 0, best first."""
+    lower: Float[Array, "K *T"]
+    upper: Float[Array, "K *T"]
+    active: Bool[Array, "C *T"]
+    """Boundaries still to be settled: the paper's set C."""
+    critical: Int[Array, "C 2 *T"]
+    """At each boundary the item above it with the least lower bound, and the one below with the largest upper."""
+
+
+@pytree_dataclass
+class LUCBRank:
+    """(epsilon, delta)-PAC coarse ranking by lower and upper confidence bounds.
+
+    In every round it samples, at every active boundary, the two items most likely to stand on the wrong side: the
+    one above it with the least lower bound and the one below it with the largest upper bound. A boundary is settled
+    once these two bounds overlap by less than epsilon.
+
+    Args:
+      num_items: K.
+      boundaries: the paper's kappa, such as `(3, 12)`, or a rule such as `jaxrank.quantiles(5)`.
+      delta: probability of a wrong result, at most.
+      epsilon: how far, in mean reward, an item may stand on the wrong side of a boundary.
+      alpha, k1: constants of the paper's exploration rate; see `jaxrank.ExplorationRate`.
+      confidence: another confidence sequence in place of the paper's rate.
+      family: the rewards' family; the default holds for any reward in [0, 1].
+      variant: "literal" never looks again at a settled boundary, as Algorithm 1 is printed. "provable" recomputes
+        the active set in every round and stops when all boundaries are settled at once, as the proof assumes.
+      sample_once: sample an item that is critical at several boundaries once, not once per boundary.
+      pulls_per_item: samples of each critical item per round (many raters); k1 rises to keep the guarantee.
+    """
+
+    num_items: int = static()
+    boundaries: tuple[int, ...] = static()
+    delta: Number = leaf(0)
+    epsilon: Number = leaf(0)
+    confidence: ConfidenceSequence
+    family: Family
+    variant: Literal["literal", "provable"] = static()
+    sample_once: bool = static()
+    pulls_per_item: int = static()
+
+    asks_pairs = False
+
+    def __init__(
+        self,
+        *,
+        num_items: int,
+        boundaries: Boundaries,
+        delta: Number,
+        epsilon: Number = 0.0,
+        alpha: Number | None = None,
+        k1: Number | None = None,
+        confidence: ConfidenceSequence | None = None,
+        family: Family | None = None,
+        variant: Literal["literal", "provable"] = "literal",
+        sample_once: bool = False,
+        pulls_per_item: int = 1,
+    ):
+        if confidence is None:
+            rate = {"alpha": alpha, "k1": k1}
+            confidence = ExplorationRate(**{name: _real(v) for name, v in rate.items() if v is not None})
+        elif alpha is not None or k1 is not None:
+            raise ValueError("alpha and k1 belong to the paper's rate: give them or confidence, not both")
+        _checks.require(variant in ("literal", "provable"), "variant", "must be 'literal' or 'provable'", variant)
+        fields = {
+            "num_items": _checks.whole("num_items", num_items, low=2),
+            "boundaries": partition.cut_points(num_items, boundaries),
+            "delta": _real(delta),
+            "epsilon": _real(epsilon),
+            "confidence": confidence,
+            "family": Bernoulli() if family is None else family,
+            "variant": variant,
+            "sample_once": bool(sample_once),
+            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def design(self) -> Design:
+        """What the confidence sequence needs to know of the sampling rule."""
+        return Design(self.num_items, len(self.boundaries), self.pulls_per_item, self.sample_once)
+
+    def check(self) -> None:
+        """See `Algorithm`."""
+        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        _checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
+        self.confidence.check(self.design)
+
+    def check_stops(self, means) -> None:
+        """With epsilon = 0, two equal means at a boundary are never told apart."""
+        values, epsilon = _checks.concrete(means), _checks.concrete(self.epsilon)
+        if values is None or epsilon is None:
+            return
+        ranked = -np.sort(-values, axis=-1)
+        for point in self.boundaries:
+            # Gaps below the rounding of the means themselves would take more samples than can be counted.
+            gap = ranked[..., point - 1] - ranked[..., point]
+            tied = (gap <= 1e-6 * np.maximum(1, abs(ranked[..., point]))) & (epsilon == 0)
+            if tied.any():
+                value = np.atleast_1d(ranked[..., point])[np.argmax(np.atleast_1d(tied))]
+                rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
+                _checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
+
+    def init(self, key) -> LUCBRankState:
+        """See `Algorithm`."""
+        answers = tally.empty((self.num_items, *key.shape))
+        priority = each_key(lambda one: jax.random.permutation(one, self.num_items), key).astype(answers.pulls.dtype)
+        count = len(self.boundaries)
+        return LUCBRankState(
+            rounds=jnp.zeros(key.shape, answers.pulls.dtype),
+            tally=answers,
+            priority=priority,
+            rank=priority,
+            lower=jnp.full_like(answers.sums, self.family.low),
+            upper=jnp.full_like(answers.sums, self.family.high),
+            active=jnp.ones((count, *key.shape), bool),
+            critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
+        )
+
+    def ask(self, key, state) -> Query:
+        """Both critical items of every active boundary; before the first round, items never sampled."""
+        del key
+        item, mask = self._critical_questions(state)
+        everyone = places(state.priority.shape, item.dtype)
+        first = jnp.min(jnp.where(state.tally.pulls == 0, everyone, self.num_items), axis=0)
+        waiting = first[None] + places(item.shape, item.dtype)
+        opening = (state.rounds == 0)[None]
+        return Query(
+            item=jnp.where(opening, jnp.minimum(waiting, self.num_items - 1), item),
+            opponent=jnp.full_like(item, ANYONE),
+            mask=jnp.where(opening, waiting < self.num_items, mask),
+        )
+
+    def _critical_questions(self, state):
+        item = state.critical.reshape(-1, *state.rounds.shape)
+        mask = jnp.repeat(state.active, 2, axis=0)
+        if self.sample_once:
+            slot = places(item.shape, item.dtype)
+            taken = (item[:, None] == item[None]) & mask[:, None] & (slot[:, None] < slot[None])
+            mask &= ~jnp.any(taken, axis=0)
+        return jnp.repeat(item, self.pulls_per_item, axis=0), jnp.repeat(mask, self.pulls_per_item, axis=0)
+
+    def tell(self, state, query, reward) -> LUCBRankState:
+        """Lines 17-25 of Algorithm 1: update, find the critical items anew, settle boundaries."""
+        answers = tally.add(state.tally, query, reward)
+        means = answers.means
+        asked = jnp.any(query.mask, axis=0)
+        opening = jnp.any(answers.pulls == 0, axis=0)
+        rounds = jnp.where(opening, 0, state.rounds + asked)
+        threshold = self.confidence.threshold(
+            means=means, pulls=answers.pulls, rounds=rounds, delta=jnp.asarray(self.delta, means.dtype), design=self.design
+        )
+        lower, upper = tracked_bounds(means, answers.pulls, threshold, self.family, state.lower, state.upper)
+        lower, upper = jnp.where(asked[None], lower, state.lower), jnp.where(asked[None], upper, state.upper)
+        rank = partition.ranks(means, state.priority)
+        above = partition.above(rank, self.boundaries)
+        low, high = jnp.where(above, lower[None], jnp.inf), jnp.where(above, -jnp.inf, upper[None])
+        least, most = jnp.min(low, axis=1), jnp.max(high, axis=1)
+        overlap = most - least
+        # Items with the same answers have the same bounds up to rounding; priority, not rounding, picks among them.
+        near = jnp.where(jnp.isfinite(overlap), 2**-16 * jnp.abs(overlap), 0)
+        last_above = _first(low <= (least + near)[:, None], state.priority)
+        first_below = _first(high >= (most - near)[:, None], state.priority)
+        settled = (overlap < jnp.asarray(self.epsilon, means.dtype)[None]) & (rounds > 1)[None]
+        return LUCBRankState(
+            rounds=rounds,
+            tally=answers,
+            priority=state.priority,
+            rank=rank,
+            lower=lower,
+            upper=upper,
+            active=~settled & state.active if self.variant == "literal" else ~settled,
+            critical=jnp.stack([last_above, first_below], axis=1),
+        )
+
+    def done(self, state):
+        """See `Algorithm`."""
+        return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
+
+    def order(self, state):
+        """See `Algorithm`."""
+        return jnp.argsort(state.rank, axis=0).astype(state.rank.dtype)
+
+    def clusters(self, state: LUCBRankState) -> Int[Array, "K *T"]:
+        """The cluster, from 0, in which every item stands now."""
+        return partition.cluster_of_rank(state.rank, self.boundaries)
+
+
+def _real(value):
+    """Python's whole numbers as floats, so that epsilon = 0 and epsilon = 0.05 share a compilation."""
+    return float(value) if isinstance(value, int) else value
+
+
+def _first(candidates: Bool[Array, "C K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "C *T"]:
+    """The candidate with the lowest priority number in every row."""
+    winner = jnp.min(jnp.where(candidates, priority[None], priority.shape[0]), axis=1)
+    everyone = places(priority.shape, priority.dtype)
+    return jnp.sum(jnp.where(priority[None] == winner[:, None], everyone[None], 0), axis=1, dtype=priority.dtype)

@@ -1,0 +1,33 @@
+"""The commands, assembled."""
+
+from typing import Annotated
+
+import typer
+
+from jaxrank import __version__
+from jaxrank.cli.simulate import simulate
+
+app = typer.Typer(
+    name="jaxrank",
+    help="Adaptive coarse ranking: every item in its tier, with a guarantee, from few noisy judgements.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(simulate)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"jaxrank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Adaptive coarse ranking: every item in its tier, with a guarantee, from few noisy judgements."""

@@ -1,0 +1,60 @@
+"""Reading what people type and the files they name."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+
+@contextmanager
+def complaints() -> Iterator[None]:
+    """Turn a bad value into one line on standard error and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def numbers(name: str, text: str) -> list[float]:
+    """Numbers from "0.5,0.4,0.3", or from the file of that name: the last column of a CSV, header optional."""
+    path = Path(text)
+    if not _looks_inline(text):
+        if not path.is_file():
+            raise ValueError(f"{name} must be numbers such as 0.5,0.4,0.3 or the path of a CSV file, got {text!r}")
+        rows = [row for row in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if any(row)]
+        if rows and not _is_number(rows[0][-1]):
+            rows = rows[1:]
+        cells = [(f"line {line}", row[-1]) for line, row in enumerate(rows, start=1)]
+    else:
+        cells = [(f"entry {place}", cell) for place, cell in enumerate(text.split(","), start=1)]
+    values = []
+    for where, cell in cells:
+        if not _is_number(cell):
+            raise ValueError(f"{name} must be numbers, got {cell.strip()!r} ({where} of {text!r})")
+        values.append(float(cell))
+    if not values:
+        raise ValueError(f"{name} must not be empty, got {text!r}")
+    return values
+
+
+def whole_numbers(name: str, text: str) -> tuple[int, ...]:
+    """Whole numbers from "3,12"."""
+    try:
+        return tuple(int(cell) for cell in text.split(","))
+    except ValueError:
+        raise ValueError(f"{name} must be whole numbers such as 3,12, got {text!r}") from None
+
+
+def _looks_inline(text: str) -> bool:
+    return "," in text and not Path(text).is_file()
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""`jaxrank simulate`: run LUCBRank on a known instance and see what it costs and how often it fails."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jaxrank.cli import inputs
+
+EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
+"""The paper's Experiment 1: fifteen Bernoulli items, top 3 / middle / bottom 3."""
+
+
+def simulate(
+    means: Annotated[str | None, typer.Option(help="Mean reward of every item: 0.5,0.4,... or a CSV file.")] = None,
+    scores: Annotated[str | None, typer.Option(help="BTL score of every item, for duels: 1.2,0,... or a CSV file.")] = None,
+    boundaries: Annotated[str | None, typer.Option(help="Ranks after which a cluster ends, such as 3,12.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Cluster sizes instead, best first, such as 3,9,3.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
+    delta: Annotated[float, typer.Option(help="Probability of a mistake that you accept.")] = 0.1,
+    epsilon: Annotated[float, typer.Option(help="How far an item may stand on the wrong side of a boundary.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Exponent of the paper's exploration rate, above 1.")] = 1.1,
+    trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write every trial to this .npz file.")] = None,
+) -> None:
+    """Run LUCBRank many times on a known instance: how often it errs, and what it costs.
+
+    Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
+    """
+    with inputs.complaints():
+        report, runs = _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget)
+        if out is not None:
+            if out.suffix != ".npz":
+                raise ValueError(f"out must end in .npz, got {str(out)!r}")
+            runs.save(str(out))
+    typer.echo(json.dumps(report, indent=2) if as_json else _table(report, default=means is None and scores is None))
+    if out is not None and not as_json:
+        typer.echo(f"\nEvery trial is in {out}; read it with jaxrank.Runs.load({str(out)!r}).")
+
+
+def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget):
+    if means is not None and scores is not None:
+        raise ValueError("means and scores exclude each other: give one of the two")
+    values = EXPERIMENT_1
+    if means is not None:
+        values = inputs.numbers("means", means)
+    elif scores is not None:
+        values = inputs.numbers("scores", scores)
+    cuts = [("boundaries", boundaries), ("sizes", sizes), ("clusters", clusters)]
+    given = [name for name, value in cuts if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
+
+    import jax
+    import numpy as np
+
+    import jaxrank as jr
+
+    points: jr.partition.Boundaries = (3, 12)
+    if boundaries is not None:
+        points = inputs.whole_numbers("boundaries", boundaries)
+    elif sizes is not None:
+        points = jr.sizes(*inputs.whole_numbers("sizes", sizes))
+    elif clusters is not None:
+        points = jr.quantiles(clusters)
+    elif len(values) != 15:
+        raise ValueError(f"boundaries, sizes or clusters must be given for items of your own, got {len(values)} items")
+
+    environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
+    algorithm = jr.LUCBRank(
+        num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha
+    )
+    runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget)
+    true_means = np.asarray(environment.means)
+    wrong = np.asarray(jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, epsilon))
+    low, high = jr.metrics.wilson_interval(int(wrong.sum()), trials)
+    report: dict[str, Any] = {
+        "algorithm": "LUCBRank",
+        "environment": "duels (BTL)" if scores is not None else "direct rewards (Bernoulli)",
+        "num_items": len(values),
+        "boundaries": list(algorithm.boundaries),
+        "delta": delta,
+        "epsilon": epsilon,
+        "alpha": alpha,
+        "trials": trials,
+        "seed": seed,
+        "budget": budget,
+        "mistakes": int(wrong.sum()),
+        "mistake_rate": float(wrong.mean()),
+        "mistake_interval_95": [low, high],
+        "finished": int(runs.done.sum()),
+        "samples_mean": float(runs.samples.mean()),
+        "samples_standard_error": float(runs.samples.std(ddof=1) / trials**0.5) if trials > 1 else None,
+        "samples_quantiles_5_50_95": [float(q) for q in np.quantile(runs.samples, [0.05, 0.5, 0.95])],
+        "rounds_mean": float(runs.rounds.mean()),
+        "true_means": [float(m) for m in true_means],
+        "samples_per_item": [float(p) for p in runs.pulls.mean(axis=0)],
+        "version": jr.__version__,
+    }
+    return report, runs
+
+
+def _table(report: dict[str, Any], *, default: bool) -> str:
+    low, high = report["mistake_interval_95"]
+    trials, finished = report["trials"], report["finished"]
+    error = report["samples_standard_error"]
+    q5, q50, q95 = report["samples_quantiles_5_50_95"]
+    held = "within" if report["mistake_rate"] <= report["delta"] else "ABOVE"
+    lines = [
+        f"LUCBRank on {report['num_items']} items, {report['environment']}, boundaries {tuple(report['boundaries'])}"
+        + ("  [Experiment 1 of the paper]" if default else ""),
+        f"delta {report['delta']:g}, epsilon {report['epsilon']:g}, alpha {report['alpha']:g},"
+        f" {trials} trials, seed {report['seed']}",
+        "",
+        f"  mistake rate      {report['mistake_rate']:.3f}   95% interval [{low:.3f}, {high:.3f}], {held} delta"
+        f" = {report['delta']:g}",
+        f"  samples to stop   {report['samples_mean']:,.0f}" + (f" ± {error:,.0f}" if error is not None else "")
+        + f"   (5%, 50%, 95% of trials: {q5:,.0f}, {q50:,.0f}, {q95:,.0f})",
+        f"  rounds            {report['rounds_mean']:,.0f}",
+    ]
+    if finished < trials:
+        lines.append(f"  NOT FINISHED      {trials - finished} of {trials} trials spent their budget of {report['budget']:,}:")
+        lines.append("                    their orders carry no guarantee")
+    lines += ["", "  samples per item, by true mean", *_bars(report), ""]
+    lines += ["Try next", *(f"  {line}" for line in _advice(report))]
+    return "\n".join(lines)
+
+
+def _bars(report: dict[str, Any], width: int = 40, most_rows: int = 30) -> list[str]:
+    means, pulls, cuts = report["true_means"], report["samples_per_item"], report["boundaries"]
+    ranked = sorted(range(len(means)), key=lambda item: -means[item])
+    scale = max(pulls)
+    step = -(-len(ranked) // most_rows)
+    rows = []
+    for place, item in enumerate(ranked):
+        if place in cuts:
+            rows.append("   " + "·" * (width + 30))
+        if place % step == 0 or place in cuts or place + 1 in cuts:
+            bar = "█" * max(1, round(width * pulls[item] / scale))
+            rows.append(f"   item {item:<5d} {means[item]:.4f}  {bar} {pulls[item]:,.0f}")
+    return rows
+
+
+def _advice(report: dict[str, Any]) -> list[str]:
+    epsilon = report["epsilon"]
+    advice = []
+    if report["finished"] < report["trials"]:
+        advice.append("--budget with more samples, or a larger --epsilon, to let every trial finish")
+    if epsilon > 0:
+        advice.append(f"--epsilon {epsilon / 2:g}   stricter clusters; expect up to four times the samples")
+    advice.append(f"--epsilon {max(2 * epsilon, 0.05):g}   looser clusters, far fewer samples")
+    advice.append("--delta 0.01      a tenth of the risk costs little more")
+    advice.append("--scores FILE --clusters 5   your own items, judged in duels")
+    return advice

@@ -1,0 +1,102 @@
+"""How good an order is, against the true means. Orders are item indices, best first, items on the last axis."""
+
+from statistics import NormalDist
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxrank import _checks
+from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
+
+
+def clusters(order: Int[Array, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
+    """The cluster, from 0, that an order puts every item in."""
+    order = jnp.asarray(order)
+    return cluster_of_rank(_rank_of_item(order), cut_points(order.shape[-1], boundaries))
+
+
+def mistakes(
+    order: Int[Array, "*T K"],
+    means: Float[Array, "*#T K"],
+    boundaries: Boundaries,
+    epsilon: Float[Array, ""] | float = 0.0,
+) -> Bool[Array, "*T"]:
+    r"""Whether some item stands in a cluster it does not belong to, up to the tolerance epsilon.
+
+    Cluster i may hold the items of the paper's $M^*_{i,\epsilon}$: those with
+    $p_{\kappa_{i-1}+1} + \epsilon \ge p_a \ge p_{\kappa_i} - \epsilon$ (with $\kappa_0 = 0$), so at epsilon = 0 the
+    exact clusters, in which items of equal mean are interchangeable. Comparisons forgive the rounding of the means.
+    """
+    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    _checks.numbers("means", means)
+    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    num_items = order.shape[-1]
+    _checks.require(means.shape[-1] == num_items, "means", f"must have {num_items} items like order", means.shape[-1])
+    cuts = (0, *cut_points(num_items, boundaries), num_items)
+    ranked = -jnp.sort(-means, axis=-1)
+    cluster = cluster_of_rank(jnp.arange(num_items), cuts[1:-1])
+    best = ranked[..., np.asarray(cuts[:-1])][..., cluster]
+    worst = ranked[..., np.asarray(cuts[1:]) - 1][..., cluster]
+    slack = epsilon + 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
+    placed = jnp.take_along_axis(jnp.broadcast_to(means, (*order.shape[:-1], num_items)), order, axis=-1)
+    return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
+
+
+class Inversions(NamedTuple):
+    """Pairs in the wrong order, split by whether the true clusters of the two differ."""
+
+    inter: Int[Array, "*T"]
+    intra: Int[Array, "*T"]
+
+
+def inversions(order: Int[Array, "*T K"], means: Float[Array, "*#T K"], boundaries: Boundaries) -> Inversions:
+    """Inverted pairs between and within the true clusters."""
+    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    means = jnp.broadcast_to(means, order.shape)
+    true_cluster = clusters(jnp.argsort(-means, axis=-1), boundaries)
+    total, inter = _inverted(order, means, true_cluster)
+    return Inversions(inter=inter, intra=total - inter)
+
+
+def kendall_tau_distance(order: Int[Array, "*T K"], means: Float[Array, "*#T K"]) -> Float[Array, "*T"]:
+    """Share of the K(K-1)/2 pairs that an order has the wrong way round; pairs of equal mean never are."""
+    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    num_items = order.shape[-1]
+    means = jnp.broadcast_to(means, order.shape)
+    total, _ = _inverted(order, means, jnp.zeros_like(order))
+    return total / (num_items * (num_items - 1) / 2)
+
+
+def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a rate: honest at 0 and at 1, where the normal interval collapses."""
+    trials = _checks.whole("trials", trials, low=1)
+    successes = _checks.whole("successes", successes, low=0, high=trials)
+    _checks.inside("confidence", confidence, 0, 1, closed=(False, False))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    rate, shrink = successes / trials, 1 + z * z / trials
+    centre = (rate + z * z / (2 * trials)) / shrink
+    half = z / shrink * (rate * (1 - rate) / trials + z * z / (4 * trials * trials)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _rank_of_item(order):
+    return jnp.argsort(order, axis=-1).astype(order.dtype)
+
+
+def _inverted(order, means, group):
+    """Inverted pairs, and those of them whose groups differ; position by position, to need no K x K memory."""
+    placed = jnp.take_along_axis(means, order, axis=-1)
+    label = jnp.take_along_axis(group, order, axis=-1)
+    place = jnp.arange(order.shape[-1])
+
+    def behind(counts, position):
+        total, apart = counts
+        wrong = (placed > placed[..., position, None]) & (place > position)
+        differs = label != label[..., position, None]
+        return (total + jnp.sum(wrong, axis=-1), apart + jnp.sum(wrong & differs, axis=-1)), None
+
+    zero = jnp.zeros(order.shape[:-1], int)
+    return jax.lax.scan(behind, (zero, zero), place)[0]

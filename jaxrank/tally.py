@@ -1,0 +1,63 @@
+"""Pulls and reward sums per item."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxrank.trials import places
+from jaxrank.types import Query
+
+_ONE_HOT_LIMIT = 4096
+"""Up to this many (question, item) pairs a comparison of all pairs is faster than a scatter on a CPU."""
+
+
+class Tally(NamedTuple):
+    """All that an algorithm keeps of its answers.
+
+    A single 32-bit sum stops counting at 2^24, so a sum is kept as two numbers, `sums` and what the rounding of
+    `sums` lost (`lost`); together they hold 48 bits.
+    """
+
+    pulls: Int[Array, "K *T"]
+    sums: Float[Array, "K *T"]
+    lost: Float[Array, "K *T"]
+
+    @property
+    def means(self) -> Float[Array, "K *T"]:
+        """Empirical means; 0 where there are no pulls."""
+        return (self.sums + self.lost) / jnp.maximum(self.pulls, 1).astype(self.sums.dtype)
+
+
+def empty(shape: tuple[int, ...]) -> Tally:
+    """No answers yet, in the default integer and float types."""
+    return Tally(pulls=jnp.zeros(shape, int), sums=jnp.zeros(shape, float), lost=jnp.zeros(shape, float))
+
+
+def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
+    """The tally with the unmasked answers credited to their items."""
+    num_items, width = tally.pulls.shape[0], query.item.shape[0]
+    if num_items * width <= _ONE_HOT_LIMIT:
+        everyone = places((num_items, *query.item.shape), query.item.dtype)
+        hit = (query.item[None] == everyone) & query.mask[None]
+        pulls = jnp.sum(hit, axis=1, dtype=tally.pulls.dtype)
+        gain = jnp.sum(jnp.where(hit, reward[None], 0), axis=1)
+    else:
+        pulls = _scatter(jnp.zeros_like(tally.pulls), query.item, query.mask.astype(tally.pulls.dtype))
+        gain = _scatter(jnp.zeros_like(tally.sums), query.item, jnp.where(query.mask, reward, 0))
+    sums, lost = _two_sum(tally.sums, tally.lost + gain)
+    return Tally(pulls=tally.pulls + pulls, sums=sums, lost=lost)
+
+
+def _scatter(totals, item, amount):
+    if totals.ndim == 1:
+        return totals.at[item].add(amount)
+    return jax.vmap(lambda t, i, a: t.at[i].add(a), in_axes=-1, out_axes=-1)(totals, item, amount)
+
+
+def _two_sum(a, b):
+    """a + b and its rounding error, exactly (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)

@@ -1,0 +1,140 @@
+"""The protocol every ranking algorithm and every environment speaks."""
+
+import dataclasses
+from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform
+
+import jax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+ANYONE = -1
+"""As an opponent: a plain pull, or a duel with a uniformly random other item."""
+
+
+class Query(NamedTuple):
+    """A padded batch of questions; masked entries are not asked."""
+
+    item: Int[Array, "B"]
+    opponent: Int[Array, "B"]
+    mask: Bool[Array, "B"]
+
+
+class State(Protocol):
+    """What `run` and `simulate` read from an algorithm's state besides `done` and `order`."""
+
+    @property
+    def rounds(self) -> Int[Array, ""]:
+        """Rounds so far, as the algorithm counts them."""
+        ...
+
+    @property
+    def tally(self) -> Any:
+        """The `jaxrank.tally.Tally` of all answers so far."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class Algorithm(Protocol[S]):
+    """A ranking algorithm as a pure machine: init, then ask and tell until done; order at any time.
+
+    `tell` computes whatever `ask` and `done` read, so that both are cheap. A query without any unmasked
+    entry must leave the state as it is: that is how a finished lane of a batch stands still.
+    """
+
+    num_items: int
+    asks_pairs: bool
+
+    def init(self, key: Key[Array, ""]) -> S:
+        """The state before any answer; the key breaks ties at random, once per trial."""
+        ...
+
+    def ask(self, key: Key[Array, ""], state: S) -> Query:
+        """The questions of the next round, in a batch of static width."""
+        ...
+
+    def tell(self, state: S, query: Query, reward: Float[Array, "B"]) -> S:
+        """The state after the answers to `query`."""
+        ...
+
+    def done(self, state: S) -> Bool[Array, ""]:
+        """Whether the guarantee is reached."""
+        ...
+
+    def order(self, state: S) -> Int[Array, "K"]:
+        """All items, best first, as far as is known."""
+        ...
+
+    def check(self) -> None:
+        """Raise `ValueError` on a bad setting; traced values are not looked at."""
+        ...
+
+    def check_stops(self, means: Float[Array, "K"]) -> None:
+        """Raise `ValueError` if the algorithm could never stop on items with these true means."""
+        ...
+
+
+class Environment(Protocol):
+    """Whoever answers the questions."""
+
+    answers_pairs: bool
+
+    @property
+    def num_items(self) -> int:
+        """How many items there are."""
+        ...
+
+    @property
+    def means(self) -> Float[Array, "K"]:
+        """True mean reward of every item: the quantity that a ranking ranks by."""
+        ...
+
+    def draw(self, key: Key[Array, ""], query: Query) -> Float[Array, "B"]:
+        """One reward per question, credited to its item."""
+        ...
+
+    def check(self) -> None:
+        """Raise `ValueError` on a bad setting; traced values are not looked at."""
+        ...
+
+
+def static(**kwargs: Any) -> Any:
+    """A dataclass field that is part of the compiled program: a shape or a choice, not a number."""
+    return dataclasses.field(metadata={"static": True}, **kwargs)
+
+
+def leaf(ndim: int, **kwargs: Any) -> Any:
+    """A numeric dataclass field of `ndim` dimensions; one more leading axis makes it a stack of instances."""
+    return dataclasses.field(metadata={"ndim": ndim}, **kwargs)
+
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(static, leaf, dataclasses.field))
+def pytree_dataclass(cls: C) -> C:
+    """A frozen, keyword-only dataclass whose numbers are pytree leaves.
+
+    A class that defines its own `__init__` keeps it; unflattening calls it with the fields by name.
+    """
+    own_init = "__init__" in cls.__dict__
+    cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, init=not own_init)(cls)
+    return jax.tree_util.register_dataclass(cls)
+
+
+def leaf_ranks(tree: Any) -> list[int | None]:
+    """The declared number of dimensions of every leaf, in flattening order; None where none is declared."""
+
+    def rank(path: tuple[Any, ...]) -> int | None:
+        node, ndim = tree, None
+        for entry in path:
+            if isinstance(entry, jax.tree_util.GetAttrKey) and dataclasses.is_dataclass(node):
+                ndim = node.__dataclass_fields__[entry.name].metadata.get("ndim")
+                node = getattr(node, entry.name)
+            elif isinstance(entry, jax.tree_util.SequenceKey):
+                node = node[entry.idx]
+            else:
+                return None
+        return ndim
+
+    return [rank(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
