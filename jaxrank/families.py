@@ -104,21 +104,24 @@ class Bernoulli:
 
 
 def _newton(mean, rest, level, guess):
-    """Two Newton steps towards the h in [0, rest] with d(mean, mean + h) = level; rest = 1 - mean.
+    """Newton steps towards the h in [0, rest] with d(mean, mean + h) = level; rest = 1 - mean.
 
     In the coordinate v = -log(1 - h/rest) the divergence is convex, quadratic near 0 and linear far out, so a step
     lands on the outer side of the root from wherever it starts: the result is a valid bound, tight or not. The first
-    step is taken on the square root of d, which is nearly linear; it brings any sensible guess close.
+    step is taken on the square root of d, which is nearly linear; it brings any sensible guess close. From the bound
+    of the round before, the width is right to 1e-6 after two steps and to 1e-12 after three.
     """
     spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
-    least, most = jnp.minimum(1e-3 * jnp.sqrt(level), 0.5) * spare, (1 - 1e-6) * spare
+    most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))  # Pinsker
+    least = 1e-3 * most
     guess = jnp.clip(guess, least, most)
-    for last in (False, True):
+    for last in (False, True) if mean.dtype.itemsize == 4 else (False, False, True):
         divergence = _scaled_excess(mean, guess) + spare * excess(-guess / spare)
         gap = divergence - level if last else 2 * (divergence - jnp.sqrt(divergence * level))
         other = mean + guess
-        guess = guess - (spare - guess) * jnp.expm1(gap * other / guess)
-        guess = jnp.clip(guess, least, spare if last else most)
+        step = guess - (spare - guess) * jnp.expm1(gap * other / guess)
+        # The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
+        guess = jnp.minimum(step, spare) if last else jnp.clip(step, 0.25 * guess, most)
     return jnp.where(rest > 0, guess, 0)
 
 

@@ -30,18 +30,16 @@ def mistakes(
     $p_{\kappa_{i-1}+1} + \epsilon \ge p_a \ge p_{\kappa_i} - \epsilon$ (with $\kappa_0 = 0$), so at epsilon = 0 the
     exact clusters, in which items of equal mean are interchangeable. Comparisons forgive the rounding of the means.
     """
-    order, means = jnp.asarray(order), jnp.asarray(means, float)
-    _checks.numbers("means", means)
     _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    order, means = _aligned(order, means)
     num_items = order.shape[-1]
-    _checks.require(means.shape[-1] == num_items, "means", f"must have {num_items} items like order", means.shape[-1])
     cuts = (0, *cut_points(num_items, boundaries), num_items)
     ranked = -jnp.sort(-means, axis=-1)
     cluster = cluster_of_rank(jnp.arange(num_items), cuts[1:-1])
     best = ranked[..., np.asarray(cuts[:-1])][..., cluster]
     worst = ranked[..., np.asarray(cuts[1:]) - 1][..., cluster]
-    slack = epsilon + 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
-    placed = jnp.take_along_axis(jnp.broadcast_to(means, (*order.shape[:-1], num_items)), order, axis=-1)
+    slack = jnp.asarray(epsilon, means.dtype) + 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
+    placed = jnp.take_along_axis(means, order, axis=-1)
     return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
 
 
@@ -54,8 +52,7 @@ class Inversions(NamedTuple):
 
 def inversions(order: Int[Array, "*T K"], means: Float[Array, "*#T K"], boundaries: Boundaries) -> Inversions:
     """Inverted pairs between and within the true clusters."""
-    order, means = jnp.asarray(order), jnp.asarray(means, float)
-    means = jnp.broadcast_to(means, order.shape)
+    order, means = _aligned(order, means)
     true_cluster = clusters(jnp.argsort(-means, axis=-1), boundaries)
     total, inter = _inverted(order, means, true_cluster)
     return Inversions(inter=inter, intra=total - inter)
@@ -63,11 +60,10 @@ def inversions(order: Int[Array, "*T K"], means: Float[Array, "*#T K"], boundari
 
 def kendall_tau_distance(order: Int[Array, "*T K"], means: Float[Array, "*#T K"]) -> Float[Array, "*T"]:
     """Share of the K(K-1)/2 pairs that an order has the wrong way round; pairs of equal mean never are."""
-    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    order, means = _aligned(order, means)
     num_items = order.shape[-1]
-    means = jnp.broadcast_to(means, order.shape)
     total, _ = _inverted(order, means, jnp.zeros_like(order))
-    return total / (num_items * (num_items - 1) / 2)
+    return total.astype(means.dtype) / (num_items * (num_items - 1) / 2)
 
 
 def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -82,6 +78,15 @@ def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tu
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def _aligned(order, means):
+    """Both as arrays of one shape."""
+    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    _checks.numbers("means", means)
+    num_items = order.shape[-1]
+    _checks.require(means.shape[-1] == num_items, "means", f"must have {num_items} items like order", means.shape[-1])
+    return order, jnp.broadcast_to(means, order.shape)
+
+
 def _rank_of_item(order):
     return jnp.argsort(order, axis=-1).astype(order.dtype)
 
@@ -90,7 +95,7 @@ def _inverted(order, means, group):
     """Inverted pairs, and those of them whose groups differ; position by position, to need no K x K memory."""
     placed = jnp.take_along_axis(means, order, axis=-1)
     label = jnp.take_along_axis(group, order, axis=-1)
-    place = jnp.arange(order.shape[-1])
+    place = jnp.broadcast_to(jnp.arange(order.shape[-1]), order.shape)
 
     def behind(counts, position):
         total, apart = counts
@@ -99,4 +104,4 @@ def _inverted(order, means, group):
         return (total + jnp.sum(wrong, axis=-1), apart + jnp.sum(wrong & differs, axis=-1)), None
 
     zero = jnp.zeros(order.shape[:-1], int)
-    return jax.lax.scan(behind, (zero, zero), place)[0]
+    return jax.lax.scan(behind, (zero, zero), jnp.arange(order.shape[-1]))[0]

@@ -70,13 +70,14 @@ def begin(key: Key[Array, ""], algorithm: Algorithm[Any]) -> Trial:
 def advance(trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] | bool = False) -> Trial:
     """One round: ask, let the world answer, tell. A trial on pause asks nothing."""
     query = algorithm.ask(trials.fold_in(trial.ask_key, trial.turn), trial.state)
-    mask = query.mask & ~jnp.asarray(pause)[None]
+    awake = ~jnp.broadcast_to(jnp.asarray(pause), trial.turn.shape)
+    mask = query.mask & awake[None]
     mask &= jnp.cumsum(mask, axis=0, dtype=trial.samples.dtype) <= (limit - trial.samples)[None]
     query = query._replace(mask=mask)
     reward = environment.draw(trials.fold_in(trial.answer_key, trial.turn), query)
     return trial._replace(
         state=algorithm.tell(trial.state, query, reward),
-        turn=trial.turn + 1,
+        turn=trial.turn + awake.astype(trial.turn.dtype),
         samples=trial.samples + jnp.sum(mask, axis=0, dtype=trial.samples.dtype),
     )
 
@@ -100,8 +101,12 @@ def read(trial: Trial, algorithm) -> Run:
 
 def budget(max_samples) -> Int[Array, ""]:
     """The budget as an array of the counts' type; without one, the most that can be counted."""
-    most = jnp.iinfo(jnp.zeros((), int).dtype).max // 2
-    return jnp.asarray(most if max_samples is None else max_samples, int)
+    return jnp.asarray(_most_samples() if max_samples is None else max_samples, int)
+
+
+def _most_samples() -> int:
+    """Half of what the counts' type holds, so that no sum on the way can overflow."""
+    return jnp.iinfo(jnp.result_type(int)).max // 2
 
 
 def check_setting(algorithm, environment, max_samples) -> None:
@@ -121,11 +126,9 @@ def check_setting(algorithm, environment, max_samples) -> None:
     if max_samples is None:
         algorithm.check_stops(true_means(environment))
     elif _checks.concrete(max_samples) is not None:
-        most = int(budget(None))
-        name = "max_samples"
-        number = _checks.whole(name, max_samples, low=1)
-        bits = jnp.zeros((), int).dtype.itemsize * 8
-        _checks.require(number <= most, name, f"must be at most {most}, what {bits}-bit counts can hold", number)
+        number, most = _checks.whole("max_samples", max_samples, low=1), _most_samples()
+        rule = f"must be at most {most}, what {jnp.iinfo(jnp.result_type(int)).bits}-bit counts can hold"
+        _checks.require(number <= most, "max_samples", rule, number)
 
 
 def true_means(environment: Environment) -> Float[Array, "*I K"]:

@@ -23,6 +23,11 @@ def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Arra
     return table[index]
 
 
+def lift(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
+    """One number per trial, made to face arrays with a leading axis; a number shared by all trials stays as it is."""
+    return number if number.ndim == 0 else number[None]
+
+
 def fold_in(key: Key[Array, "*T"], number: Int[Array, "*T"]) -> Key[Array, "*T"]:
     """`jax.random.fold_in` for every trial."""
     return jax.random.fold_in(key, number) if key.ndim == 0 else jax.vmap(jax.random.fold_in)(key, number)

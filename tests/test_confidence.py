@@ -143,6 +143,25 @@ def test_tracked_bounds_follow_bisection_through_a_run():
         assert (apart <= 3e-6 * width + 2 * UNIT).all()
 
 
+def test_newton_is_outside_from_any_guess_and_soon_close():
+    """Whatever the guess, a step gives a valid bound; from a bad one a handful of rounds is enough."""
+    rng = np.random.default_rng(0)
+    pulls = np.floor(10 ** rng.uniform(0, 7, 3000))
+    means = np.round(rng.uniform(0, 1, 3000) ** 3 * pulls) / pulls
+    means, pulls = jnp.asarray(np.where(rng.random(3000) < 0.5, means, 1 - means), float), jnp.asarray(pulls, int)
+    beta = jnp.asarray(rng.uniform(8, 40, 3000), float)
+    exact = np.asarray(kl_lower(means, pulls, beta), float), np.asarray(kl_upper(means, pulls, beta), float)
+    bounds = jnp.asarray(rng.uniform(0, 1, (2, 3000)), float)
+    step = jax.jit(lambda bounds: jnp.stack(tracked_bounds(means, pulls, beta, jr.Bernoulli(), *bounds)))
+    for _ in range(8):
+        bounds = step(bounds)
+        assert (np.asarray(bounds[0], float) <= exact[0] + 2 * UNIT).all()
+        assert (np.asarray(bounds[1], float) >= exact[1] - 2 * UNIT).all()
+    widths = np.asarray(exact[1] - exact[0])
+    assert (abs(np.asarray(bounds[0], float) - exact[0]) <= 3e-6 * widths + 2 * UNIT).all()
+    assert (abs(np.asarray(bounds[1], float) - exact[1]) <= 3e-6 * widths + 2 * UNIT).all()
+
+
 @pytest.mark.parametrize(
     ("clusters", "alpha", "expected"),
     # The main text's formula by hand, as printed in the notes on the paper.

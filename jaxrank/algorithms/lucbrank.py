@@ -12,10 +12,13 @@ from jaxrank.confidence import ConfidenceSequence, Design, ExplorationRate, trac
 from jaxrank.families import Bernoulli, Family
 from jaxrank.partition import Boundaries
 from jaxrank.tally import Tally
-from jaxrank.trials import each_key, places
+from jaxrank.trials import each_key, lift, places
 from jaxrank.types import ANYONE, Query, leaf, pytree_dataclass, static
 
 Number = Float[Array, ""] | float
+
+TIE = {4: 2**-18, 8: 2**-36}
+"""Bounds closer than this share of the overlap count as tied, by size of the float: what `tracked_bounds` resolves."""
 
 
 class LUCBRankState(NamedTuple):
@@ -176,7 +179,7 @@ class LUCBRank:
         means = answers.means
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)
-        rounds = jnp.where(opening, 0, state.rounds + asked)
+        rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
         threshold = self.confidence.threshold(
             means=means, pulls=answers.pulls, rounds=rounds, delta=jnp.asarray(self.delta, means.dtype), design=self.design
         )
@@ -188,10 +191,10 @@ class LUCBRank:
         least, most = jnp.min(low, axis=1), jnp.max(high, axis=1)
         overlap = most - least
         # Items with the same answers have the same bounds up to rounding; priority, not rounding, picks among them.
-        near = jnp.where(jnp.isfinite(overlap), 2**-16 * jnp.abs(overlap), 0)
+        near = jnp.where(jnp.isfinite(overlap), TIE[means.dtype.itemsize] * jnp.abs(overlap), 0)
         last_above = _first(low <= (least + near)[:, None], state.priority)
         first_below = _first(high >= (most - near)[:, None], state.priority)
-        settled = (overlap < jnp.asarray(self.epsilon, means.dtype)[None]) & (rounds > 1)[None]
+        settled = (overlap < lift(jnp.asarray(self.epsilon, means.dtype))) & (rounds > 1)[None]
         return LUCBRankState(
             rounds=rounds,
             tally=answers,

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from jaxrank import _checks, families
 from jaxrank.families import Family
-from jaxrank.trials import each_key, pick, uniform
+from jaxrank.trials import each_key, lift, pick, uniform
 from jaxrank.types import leaf, pytree_dataclass
 
 
@@ -65,7 +65,7 @@ class GaussianArms(_Arms):
         """See `Environment`."""
         mean = self._mean_of(query)
         noise = each_key(lambda one: jax.random.normal(one, mean.shape[:1]), key)
-        return mean + jnp.asarray(self.sigma, mean.dtype)[None] * noise
+        return mean + lift(jnp.asarray(self.sigma, mean.dtype)) * noise
 
 
 @pytree_dataclass

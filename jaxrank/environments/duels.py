@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxrank import _checks
-from jaxrank.trials import bits, pick
+from jaxrank.trials import bits, lift, pick
 from jaxrank.types import ANYONE, leaf, pytree_dataclass, static
 
 
@@ -25,6 +25,11 @@ class _Meetings:
     @property
     def num_items(self) -> int:
         raise NotImplementedError
+
+    @property
+    def _row_length(self) -> int:
+        """The number of items where a trailing axis, if any, is the trial axis."""
+        return jnp.shape(jax.tree.leaves(self)[0])[0]
 
     def win_probability(self, item: Int[Array, "..."], opponent: Int[Array, "..."]) -> Float[Array, "..."]:
         raise NotImplementedError
@@ -46,11 +51,10 @@ class _Meetings:
         One random word decides both who the opponent is and who wins: scaled to [0, K-1), its whole part picks
         one of the others and its fraction, uniform given the whole part, is compared with the win probability.
         """
-        place, chance = _scaled(bits(key, query.item.shape[0]), self.num_items - 1)
+        place, chance = _scaled(bits(key, query.item.shape[0]), self._row_length - 1)
         place = place.astype(query.item.dtype)
-        someone = place + (place >= query.item)
-        named = query.opponent != ANYONE
-        opponent = jnp.where(named, query.opponent, someone.astype(query.item.dtype))
+        someone = jnp.where(place < query.item, place, place + 1)
+        opponent = jnp.where(query.opponent == ANYONE, someone, query.opponent)
         probability = self.win_probability(query.item, opponent)
         return (chance.astype(probability.dtype) < probability).astype(probability.dtype)
 
@@ -139,7 +143,7 @@ class ScoredDuels(_Meetings):
     def win_probability(self, item, opponent):
         """The model's link of the two scores."""
         scores = jnp.asarray(self.scores, float)
-        gap, noise = pick(scores, item) - pick(scores, opponent), jnp.asarray(self.noise, float)[None]
+        gap, noise = pick(scores, item) - pick(scores, opponent), lift(jnp.asarray(self.noise, float))
         if self.model == "btl":
             return jax.nn.sigmoid(gap)
         if self.model == "thurstone":

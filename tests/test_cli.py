@@ -1,0 +1,89 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import jaxrank as jr
+from jaxrank.cli.app import app
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_default_is_experiment_1():
+    done = call("simulate", "--trials", 4, "--epsilon", 0.2)
+    assert done.exit_code == 0, done.output
+    assert "[Experiment 1 of the paper]" in done.output
+    assert "mistake rate" in done.output
+    assert "Try next" in done.output
+    bars = [line for line in done.output.splitlines() if "█" in line]
+    assert len(bars) == 15
+    # The two items at the first boundary are sampled most; their bars are the longest.
+    longest = sorted(bars, key=lambda line: -line.count("█"))[:2]
+    assert {line.split()[1] for line in longest} == {"2", "3"}
+
+
+def test_json_matches_the_library(tmp_path):
+    out = tmp_path / "runs.npz"
+    done = call("simulate", "--means", "0.9,0.5,0.1", "--boundaries", "1,2", "--epsilon", 0.2, "--trials", 6, "--seed", 4,
+                "--json", "--out", out)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    import jax
+
+    algorithm = jr.LUCBRank(num_items=3, boundaries=(1, 2), delta=0.1, epsilon=0.2)
+    runs = jr.simulate(jax.random.key(4), algorithm, jr.BernoulliArms(means=np.array([0.9, 0.5, 0.1])), num_trials=6)
+    assert report["samples_mean"] == runs.samples.mean()
+    assert report["boundaries"] == [1, 2]
+    np.testing.assert_array_equal(jr.Runs.load(str(out)).samples, runs.samples)
+
+
+def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item,score\na,2.0\nb,1.0\nc,0.0\nd,-3\n")
+    done = call("simulate", "--scores", path, "--clusters", 2, "--trials", 3, "--budget", 50)
+    assert done.exit_code == 0, done.output
+    assert "duels (BTL)" in done.output
+    assert "3 of 3 trials spent their budget of 50" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--means", "0.5,x"], "means must be numbers, got 'x' (entry 2 of '0.5,x')"),
+        (["--means", "nowhere.csv"], "means must be numbers such as 0.5,0.4,0.3 or the path of a CSV file"),
+        (["--means", "0.5,0.2"], "boundaries, sizes or clusters must be given for items of your own, got 2 items"),
+        (["--means", "0.5,1.2", "--clusters", "2"], "means must lie in [0, 1], got 1.2"),
+        (["--means", "0.5,0.2", "--scores", "1,2"], "means and scores exclude each other"),
+        (["--boundaries", "3", "--clusters", "2"], "boundaries and clusters exclude each other"),
+        (["--boundaries", "a"], "boundaries must be whole numbers such as 3,12, got 'a'"),
+        (["--delta", "3"], "delta must lie in (0, 1), got 3"),
+        (["--out", "x.csv", "--trials", "1", "--epsilon", "0.5"], "out must end in .npz, got 'x.csv'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
+    done = call("simulate", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
+
+
+def test_help_does_not_load_jax():
+    program = (
+        "import sys; sys.argv = ['jaxrank', 'simulate', '--help']\n"
+        "from jaxrank.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "assert 'jax' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--epsilon" in done.stdout
+
+
+def test_version():
+    assert call("--version").output.strip() == f"jaxrank {jr.__version__}"

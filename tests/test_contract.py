@@ -1,0 +1,115 @@
+"""One contract over every public algorithm."""
+
+import dataclasses
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrank as jr
+from jaxrank import algorithms
+
+MEANS = np.array([0.85, 0.2, 0.6, 0.4, 0.1])
+CASES = {
+    "LUCBRank": lambda delta: jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
+}
+VARIANTS = {
+    **CASES,
+    "LUCBRank, provable": lambda delta: jr.LUCBRank(
+        num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, variant="provable", sample_once=True
+    ),
+    "LUCBRank, batches": lambda delta: jr.LUCBRank(
+        num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4
+    ),
+    "LUCBRank, Gaussian": lambda delta: jr.LUCBRank(
+        num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.6, family=jr.Gaussian(sigma=0.5)
+    ),
+}
+
+
+@pytest.fixture(params=VARIANTS, ids=str)
+def make(request):
+    return VARIANTS[request.param]
+
+
+def environment_of(algorithm):
+    if isinstance(getattr(algorithm, "family", None), jr.Gaussian):
+        return jr.GaussianArms(means=MEANS, sigma=0.5)
+    return jr.BernoulliArms(means=MEANS)
+
+
+def test_every_public_algorithm_is_here():
+    public = {name for name in algorithms.__all__ if dataclasses.is_dataclass(getattr(algorithms, name))}
+    assert public == set(CASES)
+
+
+def host_loop(algorithm, environment, key, turns):
+    """The machine turned by hand, with the keys that `run` uses."""
+    init_key, ask_key, answer_key = jax.random.split(key, 3)
+    ask, tell, draw = jax.jit(algorithm.ask), jax.jit(algorithm.tell), jax.jit(environment.draw)
+    state = algorithm.init(init_key)
+    samples = 0
+    for turn in range(turns):
+        if bool(algorithm.done(state)):
+            break
+        query = ask(jax.random.fold_in(ask_key, turn), state)
+        state = tell(state, query, draw(jax.random.fold_in(answer_key, turn), query))
+        samples += int(query.mask.sum())
+    return state, samples
+
+
+def test_host_loop_equals_compiled_run_and_vmapped_lane(make, key):
+    algorithm = make(0.1)
+    environment = environment_of(algorithm)
+    state, samples = host_loop(algorithm, environment, key, 10_000)
+    assert bool(algorithm.done(state))
+    result = jax.jit(jr.run)(key, algorithm, environment)
+    assert int(result.samples) == samples
+    np.testing.assert_array_equal(result.pulls, state.tally.pulls)
+    np.testing.assert_array_equal(result.order, algorithm.order(state))
+    keys = jnp.stack([jax.random.key(1), key, jax.random.key(2)])
+    lanes = jax.vmap(lambda k: jr.run(k, algorithm, environment))(keys)
+    chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf[1], lanes), result)
+
+
+def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
+    algorithm = make(0.1)
+    environment = environment_of(algorithm)
+    for shape in [(), (3,)]:
+        keys = key if shape == () else jax.random.split(key, 3)
+        state = algorithm.init(keys)
+        for _ in range(4):
+            query = algorithm.ask(keys, state)
+            reward = environment.draw(keys, query)
+            after = algorithm.tell(state, query, reward)
+            chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
+            nothing = query._replace(mask=jnp.zeros_like(query.mask))
+            chex.assert_trees_all_equal(algorithm.tell(after, nothing, reward), after)
+            state = after
+        order = np.asarray(algorithm.order(state))
+        np.testing.assert_array_equal(np.sort(order, axis=0), np.broadcast_to(np.arange(5).reshape(-1, *[1] * len(shape)), order.shape))
+        assert algorithm.done(state).shape == shape
+
+
+def test_one_compilation_for_all_numbers(make, key):
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def one(key, algorithm, environment):
+        return jr.run(key, algorithm, environment, max_samples=50).samples
+
+    for number, delta in enumerate([0.1, 0.01, 0.5]):
+        algorithm = make(delta)
+        environment = environment_of(algorithm)
+        environment = dataclasses.replace(environment, means=jnp.asarray(MEANS * (1 - 0.1 * number), float))
+        assert int(one(jax.random.key(number), algorithm, environment)) == 50
+
+
+def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
+    algorithm = make(0.1)
+    environment = environment_of(algorithm)
+    for budget in (1, 3, 5, 12):
+        result = jr.run(key, algorithm, environment, max_samples=budget)
+        assert int(result.samples) == budget == int(result.pulls.sum())
+        assert not bool(result.done)
