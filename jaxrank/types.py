@@ -116,10 +116,28 @@ def pytree_dataclass(cls: C) -> C:
     """A frozen, keyword-only dataclass whose numbers are pytree leaves.
 
     A class that defines its own `__init__` keeps it; unflattening calls it with the fields by name.
+
+    Not `jax.tree_util.register_dataclass`: the tree structures of two classes with the same fields compare equal
+    there, so a program compiled for one could be run for the other. Here the class is part of the structure.
     """
     own_init = "__init__" in cls.__dict__
     cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, init=not own_init)(cls)
-    return jax.tree_util.register_dataclass(cls)
+    fields = dataclasses.fields(cls)
+    fixed = [field.name for field in fields if field.metadata.get("static")]
+    varying = [field.name for field in fields if not field.metadata.get("static")]
+
+    def flatten(tree):
+        return [getattr(tree, name) for name in varying], (cls, tuple(getattr(tree, name) for name in fixed))
+
+    def flatten_with_keys(tree):
+        values, structure = flatten(tree)
+        return [(jax.tree_util.GetAttrKey(n), v) for n, v in zip(varying, values, strict=True)], structure
+
+    def unflatten(structure, values):
+        return cls(**dict(zip(fixed, structure[1], strict=True)), **dict(zip(varying, values, strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
 
 
 def leaf_ranks(tree: Any) -> list[int | None]:

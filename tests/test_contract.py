@@ -93,7 +93,9 @@ def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
         assert algorithm.done(state).shape == shape
 
 
-def test_one_compilation_for_all_numbers(make, key):
+def test_one_compilation_for_all_numbers(make):
+    chex.clear_trace_counter()
+
     @jax.jit
     @chex.assert_max_traces(n=1)
     def one(key, algorithm, environment):
