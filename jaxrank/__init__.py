@@ -59,7 +59,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted([*_HOME_OF, "metrics"])
+__all__ = [*_HOME_OF, "metrics"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

@@ -6,13 +6,13 @@ A traced value has no number to look at, so every check lets it pass.
 import operator
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def concrete(value: Any) -> np.ndarray | None:
     """The value as a NumPy array, or None where it is traced."""
-    return None if isinstance(value, jax.core.Tracer) else np.asarray(value)
+    return None if isinstance(value, Tracer) else np.asarray(value)
 
 
 def require(holds: bool, name: str, rule: str, value: Any) -> None:

@@ -94,7 +94,7 @@ def simulate(
     num_lanes = min(num_lanes, num_jobs)
     names = ("samples", "rounds", "done", "order", "pulls", "means")
     results: dict[str, np.ndarray] = {}
-    orders = None
+    orders = np.empty(0, int)
     job = np.arange(num_lanes)
     next_job = num_lanes
     mark = np.zeros(num_lanes, int)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank import _checks
-from jaxrank.families import Bernoulli, Family
+from jaxrank.families import Bernoulli, Family, Newton
 from jaxrank.types import leaf, pytree_dataclass
 
 
@@ -60,10 +60,10 @@ def tracked_bounds(
 ) -> tuple[Float[Array, "K *T"], Float[Array, "K *T"]]:
     """`kl_lower` and `kl_upper`, started from the bounds of the round before.
 
-    Between two rounds a bound hardly moves, so families that offer Newton steps (`tighten_up`) need two of them where
+    Between two rounds a bound hardly moves, so families that offer Newton steps need two of them where
     bisection needs one per bit. The result is as conservative; the tests hold the two to the same decisions.
     """
-    if not hasattr(family, "tighten_up"):
+    if not isinstance(family, Newton):
         return kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family)
     mean, level, some = _level(mean, pulls, threshold)
     down = family.tighten_down(mean, level, mean - lower)
@@ -97,7 +97,7 @@ def _bisect(inside, inner, outer):
 
 
 def _outward(mean, width):
-    """mean + width, rounded up.
+    """Mean + width, rounded up.
 
     Where the bound is close to the domain's end, d depends on (mean - width) / mean, whose rounding is worth several
     units in the last place of the mean; eight cover it.
@@ -158,7 +158,7 @@ class ExplorationRate:
         return (log_term + jnp.log(log_term))[None]
 
     def check(self, design):
-        """alpha > 1 and k1 as large as Theorem 1 demands."""
+        """Alpha > 1 and k1 as large as Theorem 1 demands."""
         _checks.inside("alpha", self.alpha, 1, float("inf"), closed=(False, False))
         if self.k1 is None:
             return

@@ -4,9 +4,10 @@ All divergences but the Gaussian are written with $\varphi(r) = r - \log(1 + r)$
 cancellation. In 32 bit the usual form, a difference of logarithms, is off by 0.1 nat at a million pulls.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks
@@ -41,8 +42,25 @@ class Family(Protocol):
         """Steps h <= h' with d(mean, mean - h) <= level <= d(mean, mean - h'), or h' at the domain's end."""
         ...
 
-    def check_means(self, name: str, means: Float[Array, "..."]) -> None:
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """Raise `ValueError` if a mean lies outside the domain."""
+        ...
+
+
+@runtime_checkable
+class Newton(Protocol):
+    """A family that can improve a guess of a bound faster than bisection."""
+
+    def tighten_up(
+        self, mean: Float[Array, "..."], level: Float[Array, "..."], guess: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """A step h, at least the root of d(mean, mean + h) = level and closer to it than the guess."""
+        ...
+
+    def tighten_down(
+        self, mean: Float[Array, "..."], level: Float[Array, "..."], guess: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """The same for d(mean, mean - h)."""
         ...
 
 
@@ -63,7 +81,7 @@ def excess(ratio: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
-    """scale * excess(step / scale), which is `step` in the limit scale -> 0."""
+    """Scale * excess(step / scale), which is `step` in the limit scale -> 0."""
     positive = scale > 0
     return jnp.where(positive, scale * excess(step / jnp.where(positive, scale, 1)), step)
 
@@ -91,7 +109,7 @@ class Bernoulli:
         return _reach(1 - mean, mean, level)
 
     def tighten_up(self, mean, level, guess):
-        """A step h >= the root of d(mean, mean + h) = level, from any guess of it; see `_newton`."""
+        """See `Newton` and `_newton`."""
         return _newton(mean, 1 - mean, level, guess)
 
     def tighten_down(self, mean, level, guess):

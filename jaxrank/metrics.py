@@ -6,21 +6,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
 from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
 
 
-def clusters(order: Int[Array, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
+def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
     """The cluster, from 0, that an order puts every item in."""
     order = jnp.asarray(order)
     return cluster_of_rank(_rank_of_item(order), cut_points(order.shape[-1], boundaries))
 
 
 def mistakes(
-    order: Int[Array, "*T K"],
-    means: Float[Array, "*#T K"],
+    order: Int[ArrayLike, "*T K"],
+    means: Float[ArrayLike, "*#T K"],
     boundaries: Boundaries,
     epsilon: Float[Array, ""] | float = 0.0,
 ) -> Bool[Array, "*T"]:
@@ -38,7 +39,9 @@ def mistakes(
     cluster = cluster_of_rank(jnp.arange(num_items), cuts[1:-1])
     best = ranked[..., np.asarray(cuts[:-1])][..., cluster]
     worst = ranked[..., np.asarray(cuts[1:]) - 1][..., cluster]
-    slack = jnp.asarray(epsilon, means.dtype) + 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
+    slack = jnp.asarray(epsilon, means.dtype) + 4 * jnp.finfo(means.dtype).eps * jnp.max(
+        jnp.abs(means), axis=-1, keepdims=True
+    )
     placed = jnp.take_along_axis(means, order, axis=-1)
     return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
 
@@ -50,7 +53,7 @@ class Inversions(NamedTuple):
     intra: Int[Array, "*T"]
 
 
-def inversions(order: Int[Array, "*T K"], means: Float[Array, "*#T K"], boundaries: Boundaries) -> Inversions:
+def inversions(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"], boundaries: Boundaries) -> Inversions:
     """Inverted pairs between and within the true clusters."""
     order, means = _aligned(order, means)
     true_cluster = clusters(jnp.argsort(-means, axis=-1), boundaries)
@@ -58,7 +61,7 @@ def inversions(order: Int[Array, "*T K"], means: Float[Array, "*#T K"], boundari
     return Inversions(inter=inter, intra=total - inter)
 
 
-def kendall_tau_distance(order: Int[Array, "*T K"], means: Float[Array, "*#T K"]) -> Float[Array, "*T"]:
+def kendall_tau_distance(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"]) -> Float[Array, "*T"]:
     """Share of the K(K-1)/2 pairs that an order has the wrong way round; pairs of equal mean never are."""
     order, means = _aligned(order, means)
     num_items = order.shape[-1]

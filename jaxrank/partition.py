@@ -6,6 +6,7 @@ equals the number of items, may be left out.
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -31,7 +32,7 @@ def top(m: int) -> Cut:
 
 
 def quantiles(c: int) -> Cut:
-    """c clusters of nearly equal size: kappa_i = round(i K / c)."""
+    """C clusters of nearly equal size: kappa_i = round(i K / c)."""
     c = _checks.whole("c", c, low=2)
 
     def rule(num_items: int) -> tuple[int, ...]:
@@ -71,7 +72,10 @@ def cut_points(num_items: int, boundaries: Boundaries) -> tuple[int, ...]:
         points = points[:-1]
     _checks.require(len(points) > 0, name, "must cut the items into at least two clusters", tuple(points))
     _checks.require(
-        all(a < b for a, b in zip(points, points[1:], strict=False)), name, "must be strictly increasing", points
+        all(a < b for a, b in pairwise(points)),
+        name,
+        "must be strictly increasing",
+        points,
     )
     _checks.require(points[-1] < num_items, name, f"must not exceed the number of items, {num_items}", points)
     return points

@@ -136,7 +136,7 @@ def true_means(environment: Environment) -> Float[Array, "*I K"]:
     leaves, treedef = jax.tree.flatten(environment)
     stacked = is_stacked(environment)
     if not any(stacked):
-        return environment.means
+        return jnp.asarray(environment.means)
     axes = [0 if flag else None for flag in stacked]
     return jax.vmap(lambda *values: jax.tree.unflatten(treedef, values).means, in_axes=axes)(*leaves)
 
@@ -147,6 +147,8 @@ def is_stacked(tree: Any) -> list[bool]:
     for value, ndim in zip(jax.tree.leaves(tree), leaf_ranks(tree), strict=True):
         extra = 0 if ndim is None else jnp.ndim(value) - ndim
         if extra not in (0, 1):
-            _checks.require(False, "a setting", f"must have {ndim} dimensions, or one more for instances", jnp.ndim(value))
+            _checks.require(
+                False, "a setting", f"must have {ndim} dimensions, or one more for instances", jnp.ndim(value)
+            )
         flags.append(extra == 1)
     return flags

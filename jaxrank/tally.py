@@ -57,7 +57,7 @@ def _scatter(totals, item, amount):
 
 
 def _two_sum(a, b):
-    """a + b and its rounding error, exactly (Knuth)."""
+    """A + b and its rounding error, exactly (Knuth)."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)

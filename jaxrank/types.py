@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import jax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
 
 ANYONE = -1
@@ -42,8 +43,12 @@ class Algorithm(Protocol[S]):
     entry must leave the state as it is: that is how a finished lane of a batch stands still.
     """
 
-    num_items: int
     asks_pairs: bool
+
+    @property
+    def num_items(self) -> int:
+        """How many items there are."""
+        ...
 
     def init(self, key: Key[Array, ""]) -> S:
         """The state before any answer; the key breaks ties at random, once per trial."""
@@ -69,7 +74,7 @@ class Algorithm(Protocol[S]):
         """Raise `ValueError` on a bad setting; traced values are not looked at."""
         ...
 
-    def check_stops(self, means: Float[Array, "K"]) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """Raise `ValueError` if the algorithm could never stop on items with these true means."""
         ...
 
@@ -85,7 +90,7 @@ class Environment(Protocol):
         ...
 
     @property
-    def means(self) -> Float[Array, "K"]:
+    def means(self) -> Float[ArrayLike, "K"]:
         """True mean reward of every item: the quantity that a ranking ranks by."""
         ...
 

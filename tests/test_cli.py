@@ -29,8 +29,8 @@ def test_default_is_experiment_1():
 
 def test_json_matches_the_library(tmp_path):
     out = tmp_path / "runs.npz"
-    done = call("simulate", "--means", "0.9,0.5,0.1", "--boundaries", "1,2", "--epsilon", 0.2, "--trials", 6, "--seed", 4,
-                "--json", "--out", out)  # fmt: skip
+    items = ["--means", "0.9,0.5,0.1", "--boundaries", "1,2", "--epsilon", 0.2]
+    done = call("simulate", *items, "--trials", 6, "--seed", 4, "--json", "--out", out)
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     import jax
@@ -56,7 +56,10 @@ def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
     [
         (["--means", "0.5,x"], "means must be numbers, got 'x' (entry 2 of '0.5,x')"),
         (["--means", "nowhere.csv"], "means must be numbers such as 0.5,0.4,0.3 or the path of a CSV file"),
-        (["--means", "0.5,0.2"], "boundaries, sizes or clusters must be given for items of your own, got 2 items"),
+        (
+            ["--means", "0.5,0.2"],
+            "boundaries, sizes or clusters must be given for items of your own, got 2 items",
+        ),
         (["--means", "0.5,1.2", "--clusters", "2"], "means must lie in [0, 1], got 1.2"),
         (["--means", "0.5,0.2", "--scores", "1,2"], "means and scores exclude each other"),
         (["--boundaries", "3", "--clusters", "2"], "boundaries and clusters exclude each other"),

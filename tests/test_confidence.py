@@ -83,7 +83,11 @@ def test_other_families_against_closed_forms(mean, pulls):
     bounds = {}
     sigma = 2.5
     bounds["gaussian"] = (mean - sigma * np.sqrt(2 * level), mean + sigma * np.sqrt(2 * level))
-    families = {"gaussian": jr.Gaussian(sigma=sigma), "poisson": jr.Poisson(), "exponential": jr.Exponential()}
+    families = {
+        "gaussian": jr.Gaussian(sigma=sigma),
+        "poisson": jr.Poisson(),
+        "exponential": jr.Exponential(),
+    }
     if mean == 0:
         bounds["poisson"] = (0.0, level)
     elif 1e-4 < level / mean < 500:  # the Lambert closed form loses all digits below and underflows above
@@ -148,7 +152,10 @@ def test_newton_is_outside_from_any_guess_and_soon_close():
     rng = np.random.default_rng(0)
     pulls = np.floor(10 ** rng.uniform(0, 7, 3000))
     means = np.round(rng.uniform(0, 1, 3000) ** 3 * pulls) / pulls
-    means, pulls = jnp.asarray(np.where(rng.random(3000) < 0.5, means, 1 - means), float), jnp.asarray(pulls, int)
+    means, pulls = (
+        jnp.asarray(np.where(rng.random(3000) < 0.5, means, 1 - means), float),
+        jnp.asarray(pulls, int),
+    )
     beta = jnp.asarray(rng.uniform(8, 40, 3000), float)
     exact = np.asarray(kl_lower(means, pulls, beta), float), np.asarray(kl_upper(means, pulls, beta), float)
     bounds = jnp.asarray(rng.uniform(0, 1, (2, 3000)), float)
@@ -165,7 +172,14 @@ def test_newton_is_outside_from_any_guess_and_soon_close():
 @pytest.mark.parametrize(
     ("clusters", "alpha", "expected"),
     # The main text's formula by hand, as printed in the notes on the paper.
-    [(3, 1.1, 1142.678), (3, 1.5, 55.3656), (3, 2, 17.3097), (5, 1.1, 1143.822), (5, 1.5, 57.194), (5, 2, 20.310)],
+    [
+        (3, 1.1, 1142.678),
+        (3, 1.5, 55.3656),
+        (3, 2, 17.3097),
+        (5, 1.1, 1143.822),
+        (5, 1.5, 57.194),
+        (5, 2, 20.310),
+    ],
 )
 def test_smallest_k1(clusters, alpha, expected):
     design = Design(num_items=15, num_boundaries=clusters - 1)

@@ -89,7 +89,9 @@ def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
             chex.assert_trees_all_equal(algorithm.tell(after, nothing, reward), after)
             state = after
         order = np.asarray(algorithm.order(state))
-        np.testing.assert_array_equal(np.sort(order, axis=0), np.broadcast_to(np.arange(5).reshape(-1, *[1] * len(shape)), order.shape))
+        np.testing.assert_array_equal(
+            np.sort(order, axis=0), np.broadcast_to(np.arange(5).reshape(-1, *[1] * len(shape)), order.shape)
+        )
         assert algorithm.done(state).shape == shape
 
 

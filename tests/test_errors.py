@@ -20,20 +20,38 @@ def simulate(algorithm=None, environment=None, **options):
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        (jr.BernoulliArms(means=np.array([0.7, 1.2, 0.2])), r"means must lie in \[0, 1\], got 1.2 among its 3 values"),
+        (
+            jr.BernoulliArms(means=np.array([0.7, 1.2, 0.2])),
+            r"means must lie in \[0, 1\], got 1.2 among its 3 values",
+        ),
         (jr.BernoulliArms(means=np.array([0.7, -0.1, 0.2])), r"means must lie in \[0, 1\], got -0.1"),
-        (jr.BernoulliArms(means=np.array([0.7, np.nan, 0.2])), "means must not contain NaN, got NaN at index 1"),
+        (
+            jr.BernoulliArms(means=np.array([0.7, np.nan, 0.2])),
+            "means must not contain NaN, got NaN at index 1",
+        ),
         (jr.PoissonArms(means=np.array([0.7, -1.0, 0.2])), "means must be finite and at least 0, got -1"),
         (jr.ExponentialArms(means=np.array([0.7, 0.0, 0.2])), "means must be finite and above 0, got 0"),
         (jr.GaussianArms(means=np.array([0.7, np.inf, 0.2])), "means must be finite, got inf"),
         (jr.GaussianArms(means=MEANS, sigma=0.0), "sigma must be finite and above 0, got 0"),
         (jr.BernoulliArms(means=np.array([0.7])), "means must name at least two items, got 1"),
         (jr.BernoulliArms(means=np.array(["a", "b"])), "means must be numeric, got"),
-        (jr.BernoulliArms(means=np.array([0.7, 0.1])), "num_items must equal the environment's number of items, 2, got 3"),
-        (jr.Duels(probabilities=np.ones((3, 2)) / 2), r"probabilities must be a K x K matrix .* got shape \(3, 2\)"),
+        (
+            jr.BernoulliArms(means=np.array([0.7, 0.1])),
+            "num_items must equal the environment's number of items, 2, got 3",
+        ),
+        (
+            jr.Duels(probabilities=np.ones((3, 2)) / 2),
+            r"probabilities must be a K x K matrix .* got shape \(3, 2\)",
+        ),
         (jr.Duels(probabilities=np.ones(3) / 2), r"probabilities must be a K x K matrix .* got shape \(3,\)"),
-        (jr.Duels(probabilities=np.array([[0.5, 0.7], [0.4, 0.5]])), r"must have P\[i, j\] \+ P\[j, i\] = 1, got P\[0, 1\]"),
-        (jr.Duels(probabilities=np.array([[0.5, 1.7], [-0.7, 0.5]])), r"probabilities must lie in \[0, 1\], got 1.7"),
+        (
+            jr.Duels(probabilities=np.array([[0.5, 0.7], [0.4, 0.5]])),
+            r"must have P\[i, j\] \+ P\[j, i\] = 1, got P\[0, 1\]",
+        ),
+        (
+            jr.Duels(probabilities=np.array([[0.5, 1.7], [-0.7, 0.5]])),
+            r"probabilities must lie in \[0, 1\], got 1.7",
+        ),
         (jr.Duels.btl(np.array([0.7, np.nan, 0.2])), "scores must not contain NaN, got NaN at index 1"),
         (jr.Duels.btl(np.array([0.7, np.inf, 0.2])), "scores must be finite, got inf"),
         (jr.Duels.thurstone(MEANS, sigma=-1.0), "sigma must be finite and above 0, got -1"),
@@ -108,7 +126,9 @@ def test_options_of_simulate(options, message):
 
 def test_a_budget_beyond_what_counts_can_hold():
     most = int(jnp.iinfo(jnp.zeros((), int).dtype).max // 2)
-    with pytest.raises(ValueError, match=f"max_samples must be at most {most}, what .*-bit counts can hold, got {most + 1}"):
+    with pytest.raises(
+        ValueError, match=f"max_samples must be at most {most}, what .*-bit counts can hold, got {most + 1}"
+    ):
         simulate(max_samples=most + 1)
     assert simulate(max_samples=most).done.all()
 
@@ -116,7 +136,9 @@ def test_a_budget_beyond_what_counts_can_hold():
 def test_ties_at_a_boundary_never_end_without_a_budget():
     tied = jr.BernoulliArms(means=np.array([0.5, 0.5, 0.2]))
     exact = jr.LUCBRank(**{**GOOD, "epsilon": 0.0})
-    rule = "epsilon must be above 0, or max_samples given, where the items at boundary 1 are tied, got 0 with both means 0.5"
+    rule = (
+        "epsilon must be above 0, or max_samples given, where the items at boundary 1 are tied, got 0 with both means"
+    )
     with pytest.raises(ValueError, match=rule):
         simulate(algorithm=exact, environment=tied)
     with pytest.raises(ValueError, match=rule):
@@ -144,5 +166,7 @@ def test_pair_queries_need_duels():
     class Pairs(jr.LUCBRank):
         asks_pairs = True
 
-    with pytest.raises(ValueError, match="environment must answer pair queries: Pairs asks which of two items is better"):
+    with pytest.raises(
+        ValueError, match="environment must answer pair queries: Pairs asks which of two items is better"
+    ):
         simulate(algorithm=Pairs(**GOOD))

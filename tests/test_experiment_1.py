@@ -15,7 +15,12 @@ def simulate(means, epsilon, num_trials, **options):
     algorithm = jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1, epsilon=epsilon, **options)
     arms = jr.BernoulliArms(means=means)
     return jr.simulate(
-        jax.random.key(11), algorithm, arms, num_trials=num_trials, checkpoints=checkpoints, max_samples=budget
+        jax.random.key(11),
+        algorithm,
+        arms,
+        num_trials=num_trials,
+        checkpoints=checkpoints,
+        max_samples=budget,
     )
 
 
@@ -47,7 +52,8 @@ BUDGETS = [1_000, 2_000, 4_000, 8_000, 12_000, 16_000]
 
 
 @pytest.mark.parametrize(
-    ("alpha", "expected"), [(1.1, [0.86, 0.71, 0.48, 0.22, 0.13, 0.09]), (2.0, [0.85, 0.71, 0.45, 0.23, 0.10, 0.09])]
+    ("alpha", "expected"),
+    [(1.1, [0.86, 0.71, 0.48, 0.22, 0.13, 0.09]), (2.0, [0.85, 0.71, 0.45, 0.23, 0.10, 0.09])],
 )
 def test_mistake_probability_on_the_way(experiment_1, alpha, expected):
     """The expected curve comes from 400 trials, ours from 1,000: four standard errors of the difference."""
@@ -68,7 +74,10 @@ class TooTight(jr.ExplorationRate):
 
 @pytest.mark.parametrize(
     "environment",
-    [jr.BernoulliArms(means=np.array([0.7, 0.55, 0.45, 0.3])), jr.Duels.btl(np.array([1.2, 0.3, -0.3, -1.2]))],
+    [
+        jr.BernoulliArms(means=np.array([0.7, 0.55, 0.45, 0.3])),
+        jr.Duels.btl(np.array([1.2, 0.3, -0.3, -1.2])),
+    ],
     ids=["direct", "duels"],
 )
 def test_failure_rate_is_at_most_delta(environment):

@@ -44,7 +44,7 @@ def test_same_pulls_as_the_reference_until_it_stops(experiment_1, options, epsil
     with jax.enable_x64(True):
         means = jnp.asarray(np.asarray(experiment_1, np.float64))
         algorithm = jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1, epsilon=epsilon, **options)
-        start, items, masks, states, numbers = replay(algorithm, means, jax.random.key(5), num_turns)
+        start, items, masks, _, numbers = replay(algorithm, means, jax.random.key(5), num_turns)
         result = jr.run(jax.random.key(5), algorithm, jr.BernoulliArms(means=means))
         final_order = np.asarray(result.order).tolist()
 
@@ -85,7 +85,11 @@ def test_decisions_are_those_of_bisection_and_sorting(key, experiment_1):
     states = jax.tree.map(lambda leaf: leaf[4:], states)  # after the opening
     beta = jax.vmap(
         lambda s: algorithm.confidence.threshold(
-            means=s.tally.means, pulls=s.tally.pulls, rounds=s.rounds, delta=jnp.asarray(0.1), design=algorithm.design
+            means=s.tally.means,
+            pulls=s.tally.pulls,
+            rounds=s.rounds,
+            delta=jnp.asarray(0.1),
+            design=algorithm.design,
         )
     )(states)
     means = states.tally.means
@@ -167,7 +171,12 @@ def test_ties_are_broken_by_priority_not_by_index():
 
 
 def test_settled_boundaries_stay_settled_only_in_the_literal_variant():
-    counts = {"pulls": [10**4] * 3 + [50], "sums": [9000, 5000, 4000, 20], "priority": [0, 1, 2, 3], "rounds": 50}
+    counts = {
+        "pulls": [10**4] * 3 + [50],
+        "sums": [9000, 5000, 4000, 20],
+        "priority": [0, 1, 2, 3],
+        "rounds": 50,
+    }
     literal = jr.LUCBRank(num_items=4, boundaries=(1, 2), delta=0.1)
     state = hand_state(**counts, algorithm=literal)
     np.testing.assert_array_equal(state.active, [False, True])

@@ -102,7 +102,11 @@ def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
 
 def test_one_compilation_across_settings(key):
     batch._chunk.clear_cache()
-    for delta, epsilon, seed, scale in [(0.1, 0.2, 0, 1.0), (0.01, 0, 1, 0.9), (np.float32(0.2), 0.3, 2, 0.8)]:
+    for delta, epsilon, seed, scale in [
+        (0.1, 0.2, 0, 1.0),
+        (0.01, 0, 1, 0.9),
+        (np.float32(0.2), 0.3, 2, 0.8),
+    ]:
         jr.simulate(
             jax.random.key(seed),
             jr.LUCBRank(**{**EASY, "delta": delta, "epsilon": epsilon}),

@@ -14,7 +14,9 @@ def query(items, mask):
 @pytest.mark.parametrize("num_items", [4, 5000])
 def test_add_credits_repeated_items_and_skips_masked_ones(num_items):
     answers = tally.add(
-        tally.empty((num_items,)), query([2, 0, 2, 1], [True, True, True, False]), jnp.asarray([1.0, 0.5, 0.25, 9.0])
+        tally.empty((num_items,)),
+        query([2, 0, 2, 1], [True, True, True, False]),
+        jnp.asarray([1.0, 0.5, 0.25, 9.0]),
     )
     np.testing.assert_array_equal(answers.pulls[:4], [1, 0, 2, 0])
     np.testing.assert_array_equal(answers.means[:4], [0.5, 0, 0.625, 0])
@@ -32,9 +34,7 @@ def test_a_trailing_trial_axis_keeps_trials_apart(num_items):
 def test_counting_goes_on_beyond_the_precision_of_32_bit_floats():
     """2^24 + 1 is not a float32; the second number of the sum keeps what the first one drops."""
     many = 2**24
-    answers = tally.Tally(
-        pulls=jnp.full(2, many), sums=jnp.full(2, float(many)), lost=jnp.zeros(2)
-    )
+    answers = tally.Tally(pulls=jnp.full(2, many), sums=jnp.full(2, float(many)), lost=jnp.zeros(2))
     for _ in range(5):
         answers = tally.add(answers, query([0], [True]), jnp.ones(1))
     assert int(answers.pulls[0]) == many + 5

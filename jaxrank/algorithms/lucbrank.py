@@ -181,7 +181,11 @@ class LUCBRank:
         opening = jnp.any(answers.pulls == 0, axis=0)
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
         threshold = self.confidence.threshold(
-            means=means, pulls=answers.pulls, rounds=rounds, delta=jnp.asarray(self.delta, means.dtype), design=self.design
+            means=means,
+            pulls=answers.pulls,
+            rounds=rounds,
+            delta=jnp.asarray(self.delta, means.dtype),
+            design=self.design,
         )
         lower, upper = tracked_bounds(means, answers.pulls, threshold, self.family, state.lower, state.upper)
         lower, upper = jnp.where(asked[None], lower, state.lower), jnp.where(asked[None], upper, state.upper)

@@ -14,7 +14,9 @@ EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
 
 def simulate(
     means: Annotated[str | None, typer.Option(help="Mean reward of every item: 0.5,0.4,... or a CSV file.")] = None,
-    scores: Annotated[str | None, typer.Option(help="BTL score of every item, for duels: 1.2,0,... or a CSV file.")] = None,
+    scores: Annotated[
+        str | None, typer.Option(help="BTL score of every item, for duels: 1.2,0,... or a CSV file.")
+    ] = None,
     boundaries: Annotated[str | None, typer.Option(help="Ranks after which a cluster ends, such as 3,12.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Cluster sizes instead, best first, such as 3,9,3.")] = None,
     clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
@@ -32,7 +34,9 @@ def simulate(
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
     with inputs.complaints():
-        report, runs = _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget)
+        report, runs = _simulate(
+            means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget
+        )
         if out is not None:
             if out.suffix != ".npz":
                 raise ValueError(f"out must end in .npz, got {str(out)!r}")
@@ -71,9 +75,7 @@ def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha,
         raise ValueError(f"boundaries, sizes or clusters must be given for items of your own, got {len(values)} items")
 
     environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
-    algorithm = jr.LUCBRank(
-        num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha
-    )
+    algorithm = jr.LUCBRank(num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha)
     runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget)
     true_means = np.asarray(environment.means)
     wrong = np.asarray(jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, epsilon))
@@ -118,12 +120,15 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
         "",
         f"  mistake rate      {report['mistake_rate']:.3f}   95% interval [{low:.3f}, {high:.3f}], {held} delta"
         f" = {report['delta']:g}",
-        f"  samples to stop   {report['samples_mean']:,.0f}" + (f" ± {error:,.0f}" if error is not None else "")
+        f"  samples to stop   {report['samples_mean']:,.0f}"
+        + (f" ± {error:,.0f}" if error is not None else "")
         + f"   (5%, 50%, 95% of trials: {q5:,.0f}, {q50:,.0f}, {q95:,.0f})",
         f"  rounds            {report['rounds_mean']:,.0f}",
     ]
     if finished < trials:
-        lines.append(f"  NOT FINISHED      {trials - finished} of {trials} trials spent their budget of {report['budget']:,}:")
+        lines.append(
+            f"  NOT FINISHED      {trials - finished} of {trials} trials spent their budget of {report['budget']:,}:"
+        )
         lines.append("                    their orders carry no guarantee")
     lines += ["", "  samples per item, by true mean", *_bars(report), ""]
     lines += ["Try next", *(f"  {line}" for line in _advice(report))]

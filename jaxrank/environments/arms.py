@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks, families
@@ -12,7 +13,7 @@ from jaxrank.types import leaf, pytree_dataclass
 
 @pytree_dataclass
 class _Arms:
-    means: Float[Array, "K"] = leaf(1)
+    means: Float[ArrayLike, "K"] = leaf(1)
 
     answers_pairs = False
 

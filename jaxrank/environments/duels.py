@@ -10,6 +10,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxrank import _checks
@@ -78,7 +79,7 @@ def _scaled(word, count: int):
 class Duels(_Meetings):
     """Duels by a preference matrix: `probabilities[i, j]` is the probability that item i beats item j."""
 
-    probabilities: Float[Array, "K K"] = leaf(2)
+    probabilities: Float[ArrayLike, "K K"] = leaf(2)
 
     @property
     def num_items(self) -> int:
@@ -107,17 +108,17 @@ class Duels(_Meetings):
             _checks.require(False, "probabilities", "must have P[i, j] + P[j, i] = 1", pair)
 
     @staticmethod
-    def btl(scores: Float[Array, "K"]) -> "ScoredDuels":
+    def btl(scores: Float[ArrayLike, "K"]) -> "ScoredDuels":
         """Bradley-Terry-Luce: P(i beats j) = 1 / (1 + exp(s_j - s_i))."""
         return ScoredDuels(scores=scores, model="btl")
 
     @staticmethod
-    def thurstone(scores: Float[Array, "K"], sigma: Float[Array, ""] | float = 1.0) -> "ScoredDuels":
+    def thurstone(scores: Float[ArrayLike, "K"], sigma: Float[Array, ""] | float = 1.0) -> "ScoredDuels":
         """Thurstone (case V): P(i beats j) = Phi((s_i - s_j) / (sqrt(2) sigma))."""
         return ScoredDuels(scores=scores, noise=sigma, model="thurstone")
 
     @staticmethod
-    def noisy_permutation(order: Int[Array, "K"], error: Float[Array, ""] | float) -> "ScoredDuels":
+    def noisy_permutation(order: Int[ArrayLike, "K"], error: Float[Array, ""] | float) -> "ScoredDuels":
         """The better item of a pair, by `order` (best first), wins with probability 1 - error."""
         listed = _checks.concrete(order)
         if listed is not None:
@@ -131,7 +132,7 @@ class Duels(_Meetings):
 class ScoredDuels(_Meetings):
     """Duels by one score per item: memory grows with K, not with K^2. Made by `Duels.btl` and its sisters."""
 
-    scores: Float[Array, "K"] = leaf(1)
+    scores: Float[ArrayLike, "K"] = leaf(1)
     noise: Float[Array, ""] | float = leaf(0, default=1.0)
     model: Literal["btl", "thurstone", "noisy_permutation"] = static(default="btl")
 
@@ -162,7 +163,7 @@ class ScoredDuels(_Meetings):
             _checks.inside("error", self.noise, 0, 1, closed=(True, True))
 
 
-def borda_scores(probabilities: Float[Array, "K K"]) -> Float[Array, "K"]:
+def borda_scores(probabilities: Float[ArrayLike, "K K"]) -> Float[Array, "K"]:
     """Exact Borda scores of a preference matrix."""
     duels = Duels(probabilities=probabilities)
     duels.check()
