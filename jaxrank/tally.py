@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int
 from jaxrank.trials import places
 from jaxrank.types import Query
 
-_ONE_HOT_LIMIT = 4096
-"""Up to this many (question, item) pairs a comparison of all pairs is faster than a scatter on a CPU."""
+_FEW_QUESTIONS = 16
+"""Up to this many questions, comparing each with all items is faster than a scatter on a CPU."""
 
 
 class Tally(NamedTuple):
@@ -37,17 +37,21 @@ def empty(shape: tuple[int, ...]) -> Tally:
 
 def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
     """The tally with the unmasked answers credited to their items."""
-    num_items, width = tally.pulls.shape[0], query.item.shape[0]
-    if num_items * width <= _ONE_HOT_LIMIT:
-        everyone = places((num_items, *query.item.shape), query.item.dtype)
-        hit = (query.item[None] == everyone) & query.mask[None]
-        pulls = jnp.sum(hit, axis=1, dtype=tally.pulls.dtype)
-        gain = jnp.sum(jnp.where(hit, reward[None], 0), axis=1)
+    width = query.item.shape[0]
+    count = query.mask.astype(tally.pulls.dtype)
+    gain = jnp.where(query.mask, reward, 0)
+    if width <= _FEW_QUESTIONS:
+        everyone = places(tally.pulls.shape, query.item.dtype)
+        pulls, total = tally.pulls, jnp.zeros_like(tally.sums)
+        for slot in range(width):
+            hit = everyone == query.item[slot][None]
+            pulls = pulls + jnp.where(hit, count[slot][None], 0)
+            total = total + jnp.where(hit, gain[slot][None], 0)
     else:
-        pulls = _scatter(jnp.zeros_like(tally.pulls), query.item, query.mask.astype(tally.pulls.dtype))
-        gain = _scatter(jnp.zeros_like(tally.sums), query.item, jnp.where(query.mask, reward, 0))
-    sums, lost = _two_sum(tally.sums, tally.lost + gain)
-    return Tally(pulls=tally.pulls + pulls, sums=sums, lost=lost)
+        pulls = _scatter(tally.pulls, query.item, count)
+        total = _scatter(jnp.zeros_like(tally.sums), query.item, gain)
+    sums, lost = _two_sum(tally.sums, tally.lost + total)
+    return Tally(pulls=pulls, sums=sums, lost=lost)
 
 
 def _scatter(totals, item, amount):

@@ -2,13 +2,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import reference
 from scipy.special import lambertw
 from scipy.special import zeta as scipy_zeta
 
 import jaxrank as jr
 from jaxrank.confidence import Design, smallest_k1, tracked_bounds
 from jaxrank.families import excess
-from tests import reference
 
 # A bound is accepted if it is on the outer side of the float64 solution up to one rounding of the bound itself, and
 # if its width is right to RELATIVE plus a dozen roundings of the mean.

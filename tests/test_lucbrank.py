@@ -2,9 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import reference
 
 import jaxrank as jr
-from tests import reference
 
 
 def replay(algorithm, means, key, num_turns):
