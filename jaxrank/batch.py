@@ -1,21 +1,34 @@
 """`simulate`: many trials at once, in lanes that are refilled as trials finish.
 
-A jitted chunk advances all lanes by some rounds; between chunks finished lanes hand in their results and take the
-next trial from the queue. Shapes never change, so nothing recompiles, and memory is set by the number of lanes.
+A jitted chunk advances all lanes by some rounds; between chunks finished lanes hand in their results and take the next
+trial from the queue. Shapes never change, so nothing recompiles, and what the device holds is set by the number of
+lanes, not of trials. A few workers, one per core on a single CPU device, each drive lanes of their own.
 """
 
-import functools
+import concurrent.futures
+import hashlib
+import os
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
 from tqdm import tqdm
 
 from jaxrank import _checks
-from jaxrank.simulation import Trial, advance, begin, budget, check_setting, finished, is_stacked, read
+from jaxrank.lanes import AXIS, take_apart
+from jaxrank.ledger import Ledger
+from jaxrank.simulation import Run, budget, check_setting
 from jaxrank.types import Algorithm, Environment
+from jaxrank.workers import Desk, Task, work
+
+SAVE_SECONDS = 2.0
+"""Finished trials are written to the checkpoint file at least this often, at the end of a chunk."""
 
 
 class Runs(NamedTuple):
@@ -31,30 +44,18 @@ class Runs(NamedTuple):
     """The sample budgets at which orders were taken; empty if none were asked for."""
     orders: np.ndarray
     """Order at the first round that reached each checkpoint, held after a stop: trials x checkpoints x items."""
+    trial: np.ndarray
+    """Which trials these are: all of them, unless the simulation was interrupted."""
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | Path) -> None:
         """Write all arrays to an .npz file."""
         np.savez_compressed(path, allow_pickle=False, **self._asdict())
 
     @classmethod
-    def load(cls, path: str) -> "Runs":
+    def load(cls, path: str | Path) -> "Runs":
         """Read what `save` wrote."""
         with np.load(path, allow_pickle=False) as file:
             return cls(**{name: file[name] for name in cls._fields})
-
-
-class Lanes(NamedTuple):
-    """A batch of trials under way, and the settings each has of its own (its instance)."""
-
-    trial: Trial
-    own: tuple[jax.Array, ...]
-
-
-class Program(NamedTuple):
-    """Algorithm and environment taken apart into what all lanes share and what differs by instance."""
-
-    shared: tuple[Any, ...]
-    stacked: tuple[Any, ...]
 
 
 def simulate(
@@ -65,11 +66,16 @@ def simulate(
     *,
     max_samples: int | None = None,
     checkpoints: Sequence[int] = (),
-    num_lanes: int = 1024,
-    chunk_rounds: int = 512,
+    checkpoint: str | Path | None = None,
+    mesh: Mesh | None = None,
+    num_lanes: int | None = None,
+    chunk_rounds: int | None = None,
     progress: bool | None = None,
 ) -> Runs:
     """`num_trials` trials of every instance, each until done or out of budget.
+
+    Ctrl-C ends the simulation early and returns the trials finished so far; `Runs.trial` says which. With several
+    processes (`jax.distributed`) each takes its share of the trials, and all return the merged result.
 
     Args:
       key: trial i uses `fold_in(key, i)`, the same for every instance.
@@ -78,59 +84,60 @@ def simulate(
       num_trials: trials per instance.
       max_samples: budget of a trial; a trial that spends it has `done == False`.
       checkpoints: increasing sample budgets at which the order is recorded on the way.
-      num_lanes: trials under way at once.
-      chunk_rounds: rounds between two looks at the lanes.
-      progress: show a bar; by default only on a terminal.
+      checkpoint: a file that keeps finished trials, so that the same call after a kill goes on where it was.
+      mesh: devices to shard the lanes over; by default all devices of this process.
+      num_lanes: trials under way at once; by default as `default_lanes` says.
+      chunk_rounds: rounds between two looks at the lanes; by default adapted on the way (`workers.next_rounds`).
+      progress: show a bar with rate and remaining time; by default only on a terminal.
     """
     num_trials = _checks.whole("num_trials", num_trials, low=1)
-    num_lanes = _checks.whole("num_lanes", num_lanes, low=1)
-    chunk_rounds = _checks.whole("chunk_rounds", chunk_rounds, low=1)
     marks = _check_checkpoints(checkpoints)
     check_setting(algorithm, environment, max_samples)
-    limit = budget(max_samples)
-    program, layout, num_instances = _take_apart(algorithm, environment)
-
+    mesh = Mesh(np.asarray(jax.local_devices()), (AXIS,)) if mesh is None else mesh
+    program, plan, num_instances = take_apart(algorithm, environment, mesh)
     num_jobs = (num_instances or 1) * num_trials
-    num_lanes = min(num_lanes, num_jobs)
-    names = ("samples", "rounds", "done", "order", "pulls", "means")
-    results: dict[str, np.ndarray] = {}
-    orders = np.empty(0, int)
-    job = np.arange(num_lanes)
-    next_job = num_lanes
-    mark = np.zeros(num_lanes, int)
-    targets = np.append(marks, int(limit))
-    lanes = _fill(key, job, num_trials, program, layout)
-    with tqdm(total=num_jobs, unit="trial", disable=None if progress is None else not progress, delay=1) as bar:
-        while True:
-            lanes, look = _chunk(lanes, program, layout, limit, jnp.asarray(targets[mark], int), chunk_rounds)
-            seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in look._asdict().items()}
-            if not results:
-                results = {n: np.empty((num_jobs, *seen[n].shape[1:]), seen[n].dtype) for n in names}
-                orders = np.empty((num_jobs, len(marks), seen["order"].shape[-1]), seen["order"].dtype)
-            over = (seen["done"] | (seen["samples"] >= int(limit))) & (job < num_jobs)
-            for position in range(len(marks)):
-                reached = (mark <= position) & (over | (seen["samples"] >= marks[position])) & (job < num_jobs)
-                orders[job[reached], position] = seen["order"][reached]
-                mark[reached] = position + 1
-            if over.any():
-                for name in names:
-                    results[name][job[over]] = seen[name][over]
-                count = int(over.sum())
-                bar.update(count)
-                job[over] = next_job + np.arange(count)
-                next_job += count
-                mark[over] = 0
-                if (job >= num_jobs).all():
-                    break
-                fresh = over & (job < num_jobs)
-                if fresh.any():
-                    lanes = _refill(lanes, key, job, fresh, num_trials, program, layout)
-    lead = (num_trials,) if num_instances is None else (num_instances, num_trials)
-    return Runs(
-        **{name: value.reshape(*lead, *value.shape[1:]) for name, value in results.items()},
-        checkpoints=marks,
-        orders=orders.reshape(*lead, *orders.shape[1:]),
-    )
+    mine = np.arange(jax.process_index(), num_jobs, jax.process_count())
+
+    num_workers = _num_workers(mesh)
+    if num_lanes is None:
+        num_lanes = default_lanes(len(mine), algorithm.num_items, num_workers * mesh.size)
+    else:
+        num_lanes = _checks.whole("num_lanes", num_lanes, low=1)
+    share = mesh.size * max(1, -(-num_lanes // (num_workers * mesh.size)))
+    if chunk_rounds is not None:
+        chunk_rounds = _checks.whole("chunk_rounds", chunk_rounds, low=1)
+    limit = budget(max_samples)
+    task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
+    desk = Desk(mine, num_jobs, task.row_shapes())
+    ledger = None if checkpoint is None else _open_ledger(checkpoint, desk, task)
+    try:
+        _run(desk, task, num_workers, ledger, progress)
+    finally:
+        if ledger is not None:
+            ledger.close()
+    if jax.process_count() > 1:
+        _merge(desk, mine)
+    return _results(desk, marks, num_instances, num_trials)
+
+
+def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
+    """How many lanes to use in all.
+
+    A loop over few lanes is all overhead, one over many falls out of the cache: about 8,000 numbers per array and
+    share are best on the CPUs we measured. With fewer than eight trials per lane too much time goes into waiting for
+    the last ones, so short simulations use fewer lanes, but not fewer than 64 per share.
+    """
+    best = max(1, 8192 // num_items)
+    enough = max(64, num_jobs // (8 * num_shares))
+    return num_shares * max(1, min(best, enough, -(-num_jobs // num_shares)))
+
+
+def _num_workers(mesh: Mesh) -> int:
+    """One per core on a single CPU device, whose loop leaves the other cores idle; else one for all devices."""
+    device = mesh.devices.flat[0]
+    if mesh.size > 1 or device.platform != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
@@ -139,66 +146,78 @@ def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
     return marks
 
 
-class _Layout(NamedTuple):
-    """The static part of a taken-apart program."""
-
-    treedef: Any
-    stacked: tuple[bool, ...]
-
-
-def _take_apart(algorithm, environment):
-    tree = (algorithm, environment)
-    leaves, treedef = jax.tree.flatten(tree)
-    leaves = [jnp.asarray(leaf, float) for leaf in leaves]
-    stacked = tuple(is_stacked(tree))
-    counts = {leaf.shape[0] for leaf, flag in zip(leaves, stacked, strict=True) if flag}
-    _checks.require(len(counts) <= 1, "instance axes", "must all have one length", sorted(counts))
-    program = Program(
-        shared=tuple(leaf for leaf, flag in zip(leaves, stacked, strict=True) if not flag),
-        stacked=tuple(leaf for leaf, flag in zip(leaves, stacked, strict=True) if flag),
-    )
-    return program, _Layout(treedef, stacked), (counts.pop() if counts else None)
+def _open_ledger(path: str | Path, desk: Desk, task: Task) -> Ledger:
+    """The checkpoint file, with the trials it already holds handed in."""
+    digest = hashlib.sha256(repr((1, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode())
+    digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
+    for leaf in (*task.program.shared, *task.program.stacked):
+        digest.update(np.asarray(leaf).tobytes())
+    path = Path(path) if jax.process_count() == 1 else Path(f"{path}.{jax.process_index()}")
+    ledger = Ledger(path, digest.hexdigest())
+    for record in ledger.records:
+        desk.restore(record["job"], {name: value for name, value in record.items() if name != "job"})
+    ledger.records.clear()
+    return ledger
 
 
-def _assemble(layout: _Layout, shared, own):
-    shared, own = iter(shared), iter(own)
-    return jax.tree.unflatten(layout.treedef, [next(own) if flag else next(shared) for flag in layout.stacked])
+def _run(desk: Desk, task: Task, num_workers: int, ledger: Ledger | None, progress: bool | None) -> None:
+    """Let the workers empty the desk; meanwhile show progress, save, and listen for Ctrl-C."""
+    wide = bool(jax.config.jax_enable_x64)
+
+    def worker():
+        with jax.enable_x64(wide):
+            work(desk, task)
+
+    last_save = time.monotonic()
+    disable = None if progress is None else not progress
+    with (
+        concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
+        tqdm(total=desk.total, initial=desk.num_finished, unit="trial", disable=disable, delay=1) as bar,
+    ):
+        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, desk.num_waiting)))]
+        try:
+            while not all(future.done() for future in futures):
+                concurrent.futures.wait(futures, timeout=0.1)
+                bar.update(desk.num_finished - bar.n)
+                if ledger is not None and time.monotonic() - last_save > SAVE_SECONDS:
+                    _save(desk, ledger)
+                    last_save = time.monotonic()
+        except KeyboardInterrupt:
+            desk.stop.set()
+            concurrent.futures.wait(futures)
+        finally:
+            desk.stop.set()
+            if ledger is not None:
+                _save(desk, ledger)
+        bar.update(desk.num_finished - bar.n)
+        for future in futures:
+            future.result()
 
 
-@functools.partial(jax.jit, static_argnames="layout")
-def _fill(key, job, num_trials, program: Program, layout: _Layout) -> Lanes:
-    """Fresh lanes for these jobs; job j is trial j mod num_trials of instance j div num_trials."""
-    own = tuple(jnp.moveaxis(leaf[job // num_trials], 0, -1) for leaf in program.stacked)
-    algorithm, _ = _assemble(layout, program.shared, own)
-    keys = jax.vmap(lambda trial: jax.random.fold_in(key, trial))(job % num_trials)
-    return Lanes(trial=begin(keys, algorithm), own=own)
+def _save(desk: Desk, ledger: Ledger) -> None:
+    jobs = desk.new_jobs()
+    if len(jobs):
+        ledger.append({"job": jobs, **{name: rows[jobs] for name, rows in desk.rows.items()}})
 
 
-@functools.partial(jax.jit, static_argnames="layout", donate_argnums=0)
-def _refill(lanes: Lanes, key, job, fresh, num_trials, program, layout) -> Lanes:
-    new = _fill(key, job, num_trials, program, layout)
+def _merge(desk: Desk, mine: np.ndarray) -> None:
+    """Give every process the rows of all the others."""
+    count = jax.process_count()
+    longest = -(-len(desk.finished) // count)
+    padded = np.resize(mine, longest) if len(mine) else np.zeros(longest, int)
+    owners = [np.resize(np.arange(p, len(desk.finished), count), longest) for p in range(count)]
+    for rows in (*desk.rows.values(), desk.finished):
+        gathered = np.asarray(multihost_utils.process_allgather(rows[padded]))
+        for owner, part in zip(owners, gathered, strict=True):
+            rows[owner] = part
 
-    def pick(old, new):
-        return jnp.where(fresh.reshape((1,) * (old.ndim - 1) + fresh.shape), new, old)
 
-    return jax.tree.map(pick, lanes, new)
-
-
-@functools.partial(jax.jit, static_argnames="layout", donate_argnums=0)
-def _chunk(lanes: Lanes, program, layout, limit, target, chunk_rounds):
-    """Advance every lane until its target, or by `chunk_rounds` rounds, and read all of them."""
-    algorithm, environment = _assemble(layout, program.shared, lanes.own)
-    goal = jnp.minimum(limit, target)
-
-    def going(carry):
-        count, _, pause = carry
-        return (count < chunk_rounds) & ~jnp.all(pause)
-
-    def body(carry):
-        count, trial, pause = carry
-        trial = advance(trial, algorithm, environment, limit, pause)
-        return count + 1, trial, finished(trial, algorithm, goal)
-
-    start = (jnp.zeros((), int), lanes.trial, finished(lanes.trial, algorithm, goal))
-    _, trial, _ = jax.lax.while_loop(going, body, start)
-    return lanes._replace(trial=trial), read(trial, algorithm)
+def _results(desk: Desk, marks: np.ndarray, num_instances: int | None, num_trials: int) -> Runs:
+    instances = num_instances or 1
+    finished = desk.finished.reshape(instances, num_trials).all(axis=0)
+    fields = {}
+    for name, rows in desk.rows.items():
+        value = rows.reshape(instances, num_trials, *rows.shape[1:])[:, finished]
+        fields[name] = value if num_instances is not None else value[0]
+    result = {name: fields[name] for name in Run._fields}
+    return Runs(**result, checkpoints=marks, orders=fields["orders"], trial=np.flatnonzero(finished))

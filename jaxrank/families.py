@@ -64,26 +64,21 @@ class Newton(Protocol):
         ...
 
 
-def excess(ratio: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""$\varphi(r) = r - \log(1 + r)$ for r >= -1, to a few units in the last place at every size of r.
+def scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
 
-    With s = r / (2 + r), log(1 + r) = 2 artanh(s) and $\varphi(r) = s r - 2 (s^3/3 + s^5/5 + ...)$, whose terms
-    do not cancel; the series serves |s| < 1/4 (r from -0.4 to 0.66), the logarithm the rest.
+    With s = r / (2 + r), log(1 + r) = 2 artanh(s) and $\varphi(r) = s r - 2 (s^3/3 + s^5/5 + ...)$, whose terms do not
+    cancel; the series serves |s| < 1/4 (r from -0.4 to 0.66), the logarithm the rest. At scale 0 the limit is `step`.
     """
-    half = ratio / (2 + ratio)
+    half = step / (2 * scale + step)
     square = half * half
     # n terms leave 16^-n / (2n + 1): 6 are enough for 32 bit, 13 for 64.
-    series = jnp.zeros_like(ratio)
-    for order in range(13 if jnp.finfo(ratio.dtype).bits == 32 else 27, 1, -2):
+    series = jnp.zeros_like(half)
+    for order in range(13 if jnp.finfo(half.dtype).bits == 32 else 27, 1, -2):
         series = (series + 1.0 / order) * square
-    near = half * (ratio - 2 * series)
-    return jnp.where(jnp.abs(half) < 0.25, near, ratio - jnp.log(1 + ratio))
-
-
-def _scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Scale * excess(step / scale), which is `step` in the limit scale -> 0."""
-    positive = scale > 0
-    return jnp.where(positive, scale * excess(step / jnp.where(positive, scale, 1)), step)
+    near = half * (step - 2 * (scale * series))
+    inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1), 0)
+    return jnp.where(jnp.abs(half) < 0.25, near, step - scale * jnp.log(1 + step * inverse))
 
 
 @pytree_dataclass
@@ -98,7 +93,7 @@ class Bernoulli:
 
     def divergence(self, mean, step):
         """See `Family`."""
-        return _scaled_excess(mean, step) + _scaled_excess(1 - mean, -step)
+        return scaled_excess(mean, step) + scaled_excess(1 - mean, -step)
 
     def reach_up(self, mean, level):
         """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
@@ -134,10 +129,10 @@ def _newton(mean, rest, level, guess):
     least = 1e-3 * most
     guess = jnp.clip(guess, least, most)
     for last in (False, True) if mean.dtype.itemsize == 4 else (False, False, True):
-        divergence = _scaled_excess(mean, guess) + spare * excess(-guess / spare)
+        divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
         gap = divergence - level if last else 2 * (divergence - jnp.sqrt(divergence * level))
         other = mean + guess
-        step = guess - (spare - guess) * jnp.expm1(gap * other / guess)
+        step = guess - (spare - guess) * _expm1(gap * other / guess)
         # The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
         guess = jnp.minimum(step, spare) if last else jnp.clip(step, 0.25 * guess, most)
     return jnp.where(rest > 0, guess, 0)
@@ -154,6 +149,16 @@ def _reach(mean, rest, level):
 
 def _entropy(x):
     return -x * jnp.log(jnp.where(x > 0, x, 1))
+
+
+def _expm1(x):
+    """exp(x) - 1: a polynomial near 0, where most Newton steps end, costs a quarter of XLA's function in 32 bit."""
+    if x.dtype.itemsize > 4:
+        return jnp.expm1(x)
+    near = x
+    for order in range(6, 1, -1):
+        near = x * (1 + near / order)
+    return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
 
 
 @pytree_dataclass
@@ -192,7 +197,7 @@ class Poisson:
 
     def divergence(self, mean, step):
         """See `Family`."""
-        return _scaled_excess(mean, step)
+        return scaled_excess(mean, step)
 
     def reach_up(self, mean, level):
         """d(x, x+h) <= h, with equality at mean 0, and d >= h^2 / (2 (x+h)), solved for h."""
@@ -220,7 +225,7 @@ class Exponential:
         other = jnp.where(positive, mean + step, 1)
         ratio = -step / other
         far = ratio + jnp.log(other / jnp.where(positive, mean, 1))
-        return jnp.where(positive, jnp.where(jnp.abs(ratio) < 0.5, excess(ratio), far), jnp.inf)
+        return jnp.where(positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf)
 
     def reach_up(self, mean, level):
         """With u = x/y < 1: (1-u)^2 / 2 <= d and d = u - 1 - log u, so log(y/x) lies in [level, level + 1]."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
+from jaxrank.trials import pick, places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,33 @@ def ranks(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Arr
     beats = scores[:, None] > scores[None]
     ties = (scores[:, None] == scores[None]) & (priority[:, None] < priority[None])
     return jnp.sum(beats | ties, axis=0, dtype=priority.dtype)
+
+
+def updated_ranks(
+    rank: Int[Array, "K *T"], scores: Float[Array, "K *T"], priority: Int[Array, "K *T"], changed: Int[Array, "B *T"]
+) -> Int[Array, "K *T"]:
+    """`ranks(scores, priority)`, given the ranks before the scores of the `changed` items moved: O(B K), not O(K^2).
+
+    An item that did not move passes every mover that overtook it and falls behind every one it overtook; a mover is
+    counted anew. Items may be listed twice, and may be listed without having moved.
+    """
+    everyone = places(rank.shape, rank.dtype)
+    mover_rank, mover_score, mover_priority = (pick(table, changed) for table in (rank, scores, priority))
+    slot = places(changed.shape, changed.dtype)
+    repeated = jnp.any((changed[:, None] == changed[None]) & (slot[:, None] < slot[None]), axis=0)
+
+    # Rows are movers, columns items: whether the item stands before the mover now, and whether it did.
+    now = (scores[None] > mover_score[:, None]) | (
+        (scores[None] == mover_score[:, None]) & (priority[None] < mover_priority[:, None])
+    )
+    new_rank = jnp.sum(now, axis=1, dtype=rank.dtype)
+    passed = ((rank[None] < mover_rank[:, None]).astype(rank.dtype) - now.astype(rank.dtype)) * (
+        1 - repeated[:, None].astype(rank.dtype)
+    )
+    moved = rank + jnp.sum(passed, axis=0, dtype=rank.dtype)
+    for number in range(changed.shape[0]):
+        moved = jnp.where(everyone == changed[number][None], new_rank[number][None], moved)
+    return moved
 
 
 def above(rank: Int[Array, "K *T"], points: tuple[int, ...]) -> Bool[Array, "C K *T"]:

@@ -5,6 +5,7 @@ import pytest
 import reference
 
 import jaxrank as jr
+from jaxrank import partition
 
 
 def replay(algorithm, means, key, num_turns):
@@ -120,6 +121,7 @@ def hand_state(pulls, sums, priority, algorithm, rounds):
     )
     state = state._replace(
         tally=before,
+        rank=partition.ranks(before.means, jnp.asarray(priority, state.priority.dtype)),
         priority=jnp.asarray(priority, state.priority.dtype),
         rounds=jnp.asarray(rounds - 1),
         lower=jr.kl_lower(before.means, before.pulls, 20.0),

@@ -65,3 +65,23 @@ def test_ranks_agree_with_a_stable_sort(num_items):
 
 def test_cluster_of_rank():
     np.testing.assert_array_equal(partition.cluster_of_rank(jnp.arange(6), (1, 4)), [0, 1, 1, 1, 2, 2])
+
+
+@pytest.mark.parametrize("batch", [(), (6,)])
+def test_updated_ranks_are_the_ranks_counted_anew(batch):
+    """Small integer scores, so that ties abound; movers repeat, and some do not move."""
+    rng = np.random.default_rng(0)
+    shape = (9, *batch)
+    priority = jnp.asarray(np.argsort(rng.random(shape), axis=0))
+    scores = jnp.asarray(rng.integers(0, 4, shape), float)
+    rank = partition.ranks(scores, priority)
+    for _ in range(50):
+        changed = rng.integers(0, 9, (4, *batch))
+        values = np.array(scores)
+        moved = np.where(rng.random(changed.shape) < 0.8, rng.integers(0, 4, changed.shape), -1)
+        for number in range(4):
+            index = (changed[number], *np.ogrid[tuple(slice(n) for n in batch)])
+            values[index] = np.where(moved[number] < 0, values[index], moved[number])
+        scores = jnp.asarray(values, float)
+        rank = partition.updated_ranks(rank, scores, priority, jnp.asarray(changed))
+        np.testing.assert_array_equal(rank, partition.ranks(scores, priority))

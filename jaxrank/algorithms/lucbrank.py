@@ -189,7 +189,7 @@ class LUCBRank:
         )
         lower, upper = tracked_bounds(means, answers.pulls, threshold, self.family, state.lower, state.upper)
         lower, upper = jnp.where(asked[None], lower, state.lower), jnp.where(asked[None], upper, state.upper)
-        rank = partition.ranks(means, state.priority)
+        rank = partition.updated_ranks(state.rank, means, state.priority, query.item)
         above = partition.above(rank, self.boundaries)
         low, high = jnp.where(above, lower[None], jnp.inf), jnp.where(above, -jnp.inf, upper[None])
         least, most = jnp.min(low, axis=1), jnp.max(high, axis=1)
