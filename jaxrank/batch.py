@@ -123,12 +123,12 @@ def simulate(
 def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
     """How many lanes to use in all.
 
-    A loop over few lanes is all overhead, one over many falls out of the cache: about 8,000 numbers per array and
-    share are best on the CPUs we measured. With fewer than eight trials per lane too much time goes into waiting for
-    the last ones, so short simulations use fewer lanes, but not fewer than 64 per share.
+    A loop over few lanes is all overhead, one over many falls out of the cache: about 4,000 numbers per array and
+    share are best on the CPUs we measured. With few trials per lane much time goes into waiting for the last ones, so
+    short simulations use fewer lanes, a sixth of the trials, but not fewer than 64 per share.
     """
-    best = max(1, 8192 // num_items)
-    enough = max(64, num_jobs // (8 * num_shares))
+    best = max(1, 4096 // num_items)
+    enough = max(64, num_jobs // (6 * num_shares))
     return num_shares * max(1, min(best, enough, -(-num_jobs // num_shares)))
 
 
@@ -148,7 +148,9 @@ def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
 
 def _open_ledger(path: str | Path, desk: Desk, task: Task) -> Ledger:
     """The checkpoint file, with the trials it already holds handed in."""
-    digest = hashlib.sha256(repr((1, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode())
+    digest = hashlib.sha256(
+        repr((1, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode()
+    )
     digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
     for leaf in (*task.program.shared, *task.program.stacked):
         digest.update(np.asarray(leaf).tobytes())
@@ -162,7 +164,7 @@ def _open_ledger(path: str | Path, desk: Desk, task: Task) -> Ledger:
 
 def _run(desk: Desk, task: Task, num_workers: int, ledger: Ledger | None, progress: bool | None) -> None:
     """Let the workers empty the desk; meanwhile show progress, save, and listen for Ctrl-C."""
-    wide = bool(jax.config.jax_enable_x64)
+    wide = jnp.result_type(float) == jnp.float64
 
     def worker():
         with jax.enable_x64(wide):

@@ -49,23 +49,27 @@ class Family(Protocol):
 
 @runtime_checkable
 class Newton(Protocol):
-    """A family that can improve a guess of a bound faster than bisection."""
+    """A family that can improve a guess of a bound's width faster than bisection."""
 
-    def tighten_up(
-        self, mean: Float[Array, "..."], level: Float[Array, "..."], guess: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
-        """A step h, at least the root of d(mean, mean + h) = level and closer to it than the guess."""
+    def approach_up(self, mean, level, guess) -> Float[Array, "..."]:
+        """A better guess of the root h of d(mean, mean + h) = level, on either side of it."""
         ...
 
-    def tighten_down(
-        self, mean: Float[Array, "..."], level: Float[Array, "..."], guess: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
+    def approach_down(self, mean, level, guess) -> Float[Array, "..."]:
+        """The same for d(mean, mean - h)."""
+        ...
+
+    def tighten_up(self, mean, level, guess) -> Float[Array, "..."]:
+        """A better guess that is at least the root, whatever the guess was: a valid bound."""
+        ...
+
+    def tighten_down(self, mean, level, guess) -> Float[Array, "..."]:
         """The same for d(mean, mean - h)."""
         ...
 
 
 def scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
+    r"""Scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
 
     With s = r / (2 + r), log(1 + r) = 2 artanh(s) and $\varphi(r) = s r - 2 (s^3/3 + s^5/5 + ...)$, whose terms do not
     cancel; the series serves |s| < 1/4 (r from -0.4 to 0.66), the logarithm the rest. At scale 0 the limit is `step`.
@@ -103,39 +107,58 @@ class Bernoulli:
         """The mirror image: d(x, y) = d(1-x, 1-y)."""
         return _reach(1 - mean, mean, level)
 
+    def approach_up(self, mean, level, guess):
+        """See `Newton`."""
+        return _approach(mean, 1 - mean, level, guess)
+
+    def approach_down(self, mean, level, guess):
+        """See `Newton`."""
+        return _approach(1 - mean, mean, level, guess)
+
     def tighten_up(self, mean, level, guess):
-        """See `Newton` and `_newton`."""
-        return _newton(mean, 1 - mean, level, guess)
+        """See `Newton`."""
+        return _tighten(mean, 1 - mean, level, guess)
 
     def tighten_down(self, mean, level, guess):
-        """The mirror image of `tighten_up`."""
-        return _newton(1 - mean, mean, level, guess)
+        """See `Newton`."""
+        return _tighten(1 - mean, mean, level, guess)
 
     def check_means(self, name, means):
         """See `Family`."""
         _checks.inside(name, means, 0, 1, closed=(True, True))
 
 
-def _newton(mean, rest, level, guess):
-    """Newton steps towards the h in [0, rest] with d(mean, mean + h) = level; rest = 1 - mean.
+def _approach(mean, rest, level, guess):
+    """A Newton step on the square root of d, which is nearly linear: brings any sensible guess close.
 
-    In the coordinate v = -log(1 - h/rest) the divergence is convex, quadratic near 0 and linear far out, so a step
-    lands on the outer side of the root from wherever it starts: the result is a valid bound, tight or not. The first
-    step is taken on the square root of d, which is nearly linear; it brings any sensible guess close. From the bound
-    of the round before, the width is right to 1e-6 after two steps and to 1e-12 after three.
+    The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
     """
+    spare, guess, most = _inside(mean, rest, level, guess)
+    divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
+    step = _newton(mean, spare, guess, 2 * (divergence - jnp.sqrt(divergence * level)))
+    return jnp.clip(step, 0.25 * guess, most)
+
+
+def _tighten(mean, rest, level, guess):
+    """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
+    spare, guess, _ = _inside(mean, rest, level, guess)
+    divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
+    return jnp.where(rest > 0, jnp.minimum(_newton(mean, spare, guess, divergence - level), spare), 0)
+
+
+def _inside(mean, rest, level, guess):
+    """Rest kept above 0, the guess kept inside the domain and Pinsker's bound, and that limit."""
     spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
-    most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))  # Pinsker
-    least = 1e-3 * most
-    guess = jnp.clip(guess, least, most)
-    for last in (False, True) if mean.dtype.itemsize == 4 else (False, False, True):
-        divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
-        gap = divergence - level if last else 2 * (divergence - jnp.sqrt(divergence * level))
-        other = mean + guess
-        step = guess - (spare - guess) * _expm1(gap * other / guess)
-        # The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
-        guess = jnp.minimum(step, spare) if last else jnp.clip(step, 0.25 * guess, most)
-    return jnp.where(rest > 0, guess, 0)
+    most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))
+    return spare, jnp.clip(guess, 1e-3 * most, most), most
+
+
+def _newton(mean, rest, step, gap):
+    """The step after one Newton step towards gap = 0 in the coordinate v = -log(1 - step/rest).
+
+    There the divergence d(mean, mean + step) is convex, quadratic near 0 and linear far out.
+    """
+    return step - (rest - step) * _expm1(gap * (mean + step) / step)
 
 
 def _reach(mean, rest, level):
@@ -225,7 +248,9 @@ class Exponential:
         other = jnp.where(positive, mean + step, 1)
         ratio = -step / other
         far = ratio + jnp.log(other / jnp.where(positive, mean, 1))
-        return jnp.where(positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf)
+        return jnp.where(
+            positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf
+        )
 
     def reach_up(self, mean, level):
         """With u = x/y < 1: (1-u)^2 / 2 <= d and d = u - 1 - log u, so log(y/x) lies in [level, level + 1]."""

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int
 from jaxrank.trials import places
 from jaxrank.types import Query
 
-_FEW_QUESTIONS = 16
-"""Up to this many questions, comparing each with all items is faster than a scatter on a CPU."""
+FEW_QUESTIONS = 16
+"""Up to this many questions a round, comparing each with all items beats a scatter on a CPU."""
 
 
 class Tally(NamedTuple):
@@ -40,7 +40,7 @@ def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
     width = query.item.shape[0]
     count = query.mask.astype(tally.pulls.dtype)
     gain = jnp.where(query.mask, reward, 0)
-    if width <= _FEW_QUESTIONS:
+    if width <= FEW_QUESTIONS:
         everyone = places(tally.pulls.shape, query.item.dtype)
         pulls, total = tally.pulls, jnp.zeros_like(tally.sums)
         for slot in range(width):

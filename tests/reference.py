@@ -85,8 +85,8 @@ def lucbrank(
     def critical(i):
         ranked = sorted(range(num_items), key=lambda a: (-sums[a] / pulls[a], priority[a]))
         above, below = ranked[: kappa[i]], ranked[kappa[i] :]
-        lower_item = min(above, key=lambda a: (round(lower[a], 9), priority[a]))
-        upper_item = min(below, key=lambda a: (-round(upper[a], 9), priority[a]))
+        lower_item = min(above, key=lambda a: (round(lower[a], 11), priority[a]))
+        upper_item = min(below, key=lambda a: (-round(upper[a], 11), priority[a]))
         return lower_item, upper_item
 
     for start in range(0, num_items, width):

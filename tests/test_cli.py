@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,11 @@ from typer.testing import CliRunner
 
 import jaxrank as jr
 from jaxrank.cli.app import app
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr("jaxrank.cli.inputs.keep_compiled_programs", lambda: None)
 
 
 def call(*arguments):
@@ -90,3 +96,35 @@ def test_help_does_not_load_jax():
 
 def test_version():
     assert call("--version").output.strip() == f"jaxrank {jr.__version__}"
+
+
+def test_compiled_programs_are_kept_in_the_users_cache_folder(tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        "from jaxrank.cli import main; main()",
+        "simulate",
+        "--trials",
+        "2",
+        "--epsilon",
+        "0.5",
+    ]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    first = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    kept = {path.name for path in (tmp_path / "jaxrank" / "compiled").iterdir() if "chunk" in path.name}
+    assert kept
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert second.stdout == first.stdout
+    assert {p.name for p in (tmp_path / "jaxrank" / "compiled").iterdir() if "chunk" in p.name} == kept
+
+
+def test_checkpoint_file_on_the_command_line(tmp_path):
+    options = ["simulate", "--trials", 4, "--epsilon", 0.3, "--json", "--checkpoint", tmp_path / "ledger"]
+    first = call(*options, "--lanes", 2, "--chunk", 50)
+    assert first.exit_code == 0, first.output
+    assert (tmp_path / "ledger").stat().st_size > 0
+    assert call(*options).stdout == first.stdout
+    other = call(*options, "--seed", 1)
+    assert other.exit_code == 2
+    assert "checkpoint must belong to the same simulation" in other.stderr

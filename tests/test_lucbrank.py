@@ -5,7 +5,7 @@ import pytest
 import reference
 
 import jaxrank as jr
-from jaxrank import partition
+from jaxrank import partition, trials
 
 
 def replay(algorithm, means, key, num_turns):
@@ -22,7 +22,7 @@ def replay(algorithm, means, key, num_turns):
     start = algorithm.init(init_key)
     _, (items, masks, states) = jax.lax.scan(turn, start, jnp.arange(num_turns))
     width = items.shape[1]
-    numbers = jax.vmap(lambda n: jax.random.uniform(jax.random.fold_in(answer_key, n), (width,)))(jnp.arange(num_turns))
+    numbers = jax.vmap(lambda n: trials.uniform(jax.random.fold_in(answer_key, n), width))(jnp.arange(num_turns))
     return start, np.asarray(items), np.asarray(masks), states, np.asarray(numbers)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import batch
+from jaxrank import lanes
 
 MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
 EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}
@@ -101,7 +101,7 @@ def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
 
 
 def test_one_compilation_across_settings(key):
-    batch._chunk.clear_cache()
+    lanes.chunk.clear_cache()
     for delta, epsilon, seed, scale in [
         (0.1, 0.2, 0, 1.0),
         (0.01, 0, 1, 0.9),
@@ -114,7 +114,7 @@ def test_one_compilation_across_settings(key):
             num_trials=4,
             max_samples=100,
         )
-    assert batch._chunk._cache_size() == 1
+    assert lanes.chunk._cache_size() == 1
 
 
 def test_vmap_over_delta(key):

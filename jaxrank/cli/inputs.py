@@ -1,6 +1,7 @@
 """Reading what people type and the files they name."""
 
 import csv
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,19 @@ def complaints() -> Iterator[None]:
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
+
+
+def keep_compiled_programs() -> None:
+    """Keep JAX's compiled programs in the user's cache folder, so that a second call starts at once.
+
+    A program may set this; the library never does. JAX's own environment variable goes first.
+    """
+    import jax
+
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(home / "jaxrank" / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def numbers(name: str, text: str) -> list[float]:

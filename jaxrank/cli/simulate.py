@@ -26,6 +26,13 @@ def simulate(
     trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep finished trials in this file and resume from it.")
+    ] = None,
+    lanes: Annotated[int | None, typer.Option(help="Trials under way at once; chosen by rule if not given.")] = None,
+    chunk: Annotated[
+        int | None, typer.Option(help="Rounds between two looks at the lanes; adapted if not given.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every trial to this .npz file.")] = None,
 ) -> None:
@@ -34,8 +41,9 @@ def simulate(
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
     with inputs.complaints():
+        engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
         report, runs = _simulate(
-            means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget
+            means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget, engine
         )
         if out is not None:
             if out.suffix != ".npz":
@@ -46,7 +54,7 @@ def simulate(
         typer.echo(f"\nEvery trial is in {out}; read it with jaxrank.Runs.load({str(out)!r}).")
 
 
-def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget):
+def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget, engine):
     if means is not None and scores is not None:
         raise ValueError("means and scores exclude each other: give one of the two")
     values = EXPERIMENT_1
@@ -76,7 +84,13 @@ def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha,
 
     environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
     algorithm = jr.LUCBRank(num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha)
-    runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget)
+    inputs.keep_compiled_programs()
+    runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget, **engine)
+    if len(runs.trial) < trials:
+        typer.echo(f"interrupted: {len(runs.trial)} of {trials} trials finished", err=True)
+        trials = len(runs.trial)
+        if trials == 0:
+            raise ValueError("no trial finished before the interrupt")
     true_means = np.asarray(environment.means)
     wrong = np.asarray(jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, epsilon))
     low, high = jr.metrics.wilson_interval(int(wrong.sum()), trials)

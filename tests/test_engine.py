@@ -1,0 +1,203 @@
+"""How `simulate` keeps its lanes busy, and what survives an interrupt, a kill, or other devices."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import chex
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import jaxrank as jr
+from jaxrank import batch, lanes, workers
+from jaxrank.ledger import Ledger
+
+MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
+EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}
+
+
+def simulate(**options):
+    return jr.simulate(
+        jax.random.key(3), jr.LUCBRank(**EASY), jr.BernoulliArms(means=MEANS), **{"num_trials": 40, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return simulate()
+
+
+def test_a_checkpoint_file_is_taken_up_again(tmp_path, whole):
+    path = tmp_path / "trials.ledger"
+    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+    full = path.read_bytes()
+    for keep in (len(full), len(full) * 2 // 3, 30, 0):
+        path.write_bytes(full[:keep])
+        chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+    damaged = bytearray(full)
+    damaged[-5] ^= 1
+    path.write_bytes(damaged)
+    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+
+
+def test_a_finished_simulation_is_not_run_again(tmp_path, whole, monkeypatch):
+    path = tmp_path / "trials.ledger"
+    simulate(checkpoint=path)
+    monkeypatch.setattr(lanes, "chunk", None)
+    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+
+
+def test_a_checkpoint_of_another_simulation_is_refused(tmp_path):
+    path = tmp_path / "trials.ledger"
+    simulate(checkpoint=path, max_samples=20)
+    with pytest.raises(
+        ValueError, match=r"checkpoint must belong to the same simulation .*trials.ledger' of another one"
+    ):
+        simulate(checkpoint=path, max_samples=21)
+    path.write_text("item,score\n1,2\n")
+    with pytest.raises(ValueError, match="checkpoint must be a file that simulate wrote, got"):
+        simulate(checkpoint=path)
+
+
+def test_ledger_keeps_records_in_order(tmp_path):
+    path = tmp_path / "ledger"
+    first = {"job": np.arange(3), "value": np.ones((3, 2), np.float32)}
+    ledger = Ledger(path, "x")
+    ledger.append(first)
+    ledger.append({"job": np.array([7]), "value": np.zeros((1, 2), np.float32)})
+    ledger.close()
+    again = Ledger(path, "x")
+    chex.assert_trees_all_equal(again.records[0], first)
+    assert [record["job"].tolist() for record in again.records] == [[0, 1, 2], [7]]
+    again.close()
+
+
+PROGRAM = """
+import sys, jax, numpy as np, jaxrank as jr
+jr.batch.SAVE_SECONDS = 0.05
+algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.01)
+arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
+runs = jr.simulate(jax.random.key(0), algorithm, arms, num_trials={trials}, checkpoint=sys.argv[1], num_lanes=64)
+runs.save(sys.argv[2])
+"""
+
+
+def start_and_signal(program, ledger, out, number):
+    """Run the program until some trials are saved, then send it a signal; its exit code."""
+    process = subprocess.Popen([sys.executable, "-c", program, str(ledger), str(out)])
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 5_000):
+        time.sleep(0.01)
+    process.send_signal(number)
+    return process.wait(timeout=100)
+
+
+def test_killed_in_the_middle_and_started_again_gives_the_identical_file(tmp_path):
+    program = PROGRAM.format(trials=3_000)
+    ledger, killed, straight = (tmp_path / name for name in ("ledger", "killed.npz", "straight.npz"))
+    assert start_and_signal(program, ledger, killed, signal.SIGKILL) == -signal.SIGKILL
+    assert not killed.exists()
+    for saved, out in [(ledger, killed), (tmp_path / "another", straight)]:
+        subprocess.run([sys.executable, "-c", program, str(saved), str(out)], check=True, capture_output=True)
+    assert killed.read_bytes() == straight.read_bytes()
+
+
+def test_ctrl_c_returns_the_finished_trials(tmp_path):
+    """Interrupted once some trials are done; those that come back are the ones an uninterrupted run has."""
+    out = tmp_path / "some.npz"
+    assert start_and_signal(PROGRAM.format(trials=200_000), tmp_path / "ledger", out, signal.SIGINT) == 0
+    some = jr.Runs.load(out)
+    assert 0 < len(some.trial) < 200_000
+    assert len(some.samples) == len(some.trial)
+    algorithm = jr.LUCBRank(**{**EASY, "epsilon": 0.01})
+    for place in (0, len(some.trial) - 1):
+        trial_key = jax.random.fold_in(jax.random.key(0), some.trial[place])
+        alone = jr.run(trial_key, algorithm, jr.BernoulliArms(means=MEANS))
+        assert int(alone.samples) == some.samples[place]
+
+
+def test_chunks_grow_while_few_lanes_finish_and_shrink_when_many_do():
+    assert workers.next_rounds(64, 0.0, 0.01) == 128
+    assert workers.next_rounds(64, 0.05, 0.01) == 64
+    assert workers.next_rounds(64, 0.0, 0.2) == 64
+    assert workers.next_rounds(64, 0.1, 0.01) == 32
+    assert workers.next_rounds(1024, 0.0, 0.6) == 512
+    assert workers.next_rounds(16, 0.9, 0.01) == 16
+
+
+def test_default_lanes():
+    assert batch.default_lanes(10**6, 15, 2) == 2 * 273
+    assert batch.default_lanes(1_000, 15, 2) == 2 * 83
+    assert batch.default_lanes(10, 15, 2) == 10
+    assert batch.default_lanes(10**6, 10**5, 2) == 2
+
+
+def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(lanes, "chunk", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        simulate()
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_the_chunk_lowers_for_accelerators(platform):
+    """Lowered, not run: nothing that only a CPU can do has crept in."""
+    mesh = Mesh(np.asarray(jax.local_devices()[:1]), (lanes.AXIS,))
+    program, plan, _ = lanes.take_apart(jr.LUCBRank(**EASY), jr.Duels.btl(np.linspace(1, 0, 5)), mesh)
+
+    def whole_chunk(job, seed):
+        row = lanes.fill(job, jax.random.key(seed), 8, program, plan)
+        row, standing = lanes.chunk(row, jnp.full(8, 100), jnp.asarray(100), jnp.asarray(50), program, plan)
+        return standing, lanes.look(row, program, plan)
+
+    exported = jax.export.export(jax.jit(whole_chunk), platforms=[platform])(jnp.arange(8), jnp.asarray(0))
+    assert exported.platforms == (platform,)
+    assert "stablehlo.while" in exported.mlir_module()
+
+
+DEVICES = """
+import jax, numpy as np, jaxrank as jr
+algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.2)
+arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
+runs = jr.simulate(jax.random.key(3), algorithm, arms, num_trials=40, num_lanes=7, checkpoints=(50,))
+print(runs.samples.tolist(), jax.device_count())
+"""
+
+
+def test_sharded_over_two_devices_in_one_process(whole):
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "-c", DEVICES], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{whole.samples.tolist()} 2"
+
+
+PROCESS = """
+import sys, jax
+jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", num_processes=2, process_id=int(sys.argv[2]))
+import numpy as np, jaxrank as jr
+algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.2)
+arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
+runs = jr.simulate(jax.random.key(3), algorithm, arms, num_trials=41)
+print(runs.samples[:40].tolist(), len(runs.trial))
+"""
+
+
+def test_two_processes_merge_to_the_result_of_one(whole):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", PROCESS, str(port)]
+    started = [subprocess.Popen([*command, str(n)], stdout=subprocess.PIPE, text=True) for n in (0, 1)]
+    outputs = [process.communicate(timeout=120)[0] for process in started]
+    for process, output in zip(started, outputs, strict=True):
+        assert process.returncode == 0
+        # The transport greets on standard output first.
+        assert output.splitlines()[-1] == f"{whole.samples.tolist()} 41"
