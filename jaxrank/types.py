@@ -40,7 +40,8 @@ class Algorithm(Protocol[S]):
     """A ranking algorithm as a pure machine: init, then ask and tell until done; order at any time.
 
     `tell` computes whatever `ask` and `done` read, so that both are cheap. A query without any unmasked
-    entry must leave the state as it is: that is how a finished lane of a batch stands still.
+    entry must leave the state as it is: that is how a finished lane of a batch stands still. Shapes here are those of
+    a single trial; every method takes a batch as well, with one trailing axis on all arrays and keys of shape (T,).
     """
 
     asks_pairs: bool
