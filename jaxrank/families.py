@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks
+from jaxrank.trials import lift
 from jaxrank.types import leaf, pytree_dataclass
 
 
@@ -97,7 +98,7 @@ class Bernoulli:
 
     def divergence(self, mean, step):
         """See `Family`."""
-        return scaled_excess(mean, step) + scaled_excess(1 - mean, -step)
+        return _bernoulli_divergence(mean, 1 - mean, step)
 
     def reach_up(self, mean, level):
         """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
@@ -128,13 +129,18 @@ class Bernoulli:
         _checks.inside(name, means, 0, 1, closed=(True, True))
 
 
+def _bernoulli_divergence(mean, rest, step):
+    """d(mean, mean + step), with rest = 1 - mean given apart so that a mean near 1 keeps its digits."""
+    return scaled_excess(mean, step) + scaled_excess(rest, -step)
+
+
 def _approach(mean, rest, level, guess):
     """A Newton step on the square root of d, which is nearly linear: brings any sensible guess close.
 
     The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
     """
     spare, guess, most = _inside(mean, rest, level, guess)
-    divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
+    divergence = _bernoulli_divergence(mean, spare, guess)
     step = _newton(mean, spare, guess, 2 * (divergence - jnp.sqrt(divergence * level)))
     return jnp.clip(step, 0.25 * guess, most)
 
@@ -142,7 +148,7 @@ def _approach(mean, rest, level, guess):
 def _tighten(mean, rest, level, guess):
     """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
     spare, guess, _ = _inside(mean, rest, level, guess)
-    divergence = scaled_excess(mean, guess) + scaled_excess(spare, -guess)
+    divergence = _bernoulli_divergence(mean, spare, guess)
     return jnp.where(rest > 0, jnp.minimum(_newton(mean, spare, guess, divergence - level), spare), 0)
 
 
@@ -195,12 +201,12 @@ class Gaussian:
 
     def divergence(self, mean, step):
         """See `Family`."""
-        ratio = step / self.sigma
+        ratio = step / lift(jnp.asarray(self.sigma, mean.dtype))
         return ratio * ratio / 2
 
     def reach_up(self, mean, level):
         """Closed form: sigma sqrt(2 level)."""
-        width = self.sigma * jnp.sqrt(2 * level)
+        width = lift(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
         return width, width
 
     reach_down = reach_up

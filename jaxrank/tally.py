@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -37,6 +38,7 @@ def empty(shape: tuple[int, ...]) -> Tally:
 
 def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
     """The tally with the unmasked answers credited to their items."""
+    chex.assert_equal_shape((query.item, query.mask, reward))
     width = query.item.shape[0]
     count = query.mask.astype(tally.pulls.dtype)
     gain = jnp.where(query.mask, reward, 0)

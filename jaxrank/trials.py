@@ -2,7 +2,7 @@
 
 Every array of a single trial has the shapes its annotation names, such as "K". A batch of trials adds one trailing
 axis: (K, T), scalars (T,), keys (T,). Trials on the minor axis are what a CPU's vector units and a GPU's threads
-want: a batched loop over (K, T) runs several times faster than the same loop under `vmap`, which puts trials first.
+want: a batched loop over (K, T) runs faster than the same loop under `vmap`, which puts trials first.
 Code keeps to this by reducing over axis 0 and lifting per-trial scalars with `[None]`.
 """
 
@@ -72,8 +72,8 @@ def _is_threefry(key) -> bool:
 def _threefry(first, second, left, right):
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011), the hash of JAX's default generator.
 
-    On a CPU JAX compiles the hash as a loop whose every turn copies its state; written out it is one fused kernel,
-    several times faster in an inner loop. The tests hold it to JAX's own, bit by bit.
+    On a CPU JAX compiles the hash as a loop whose every turn copies its state; written out it is one fused kernel, and
+    an inner loop is faster for it. The tests hold it to JAX's own, bit by bit.
     """
     keys = (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))
     left, right = left + keys[0], right + keys[1]

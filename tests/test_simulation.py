@@ -80,6 +80,17 @@ def test_stacked_duels(key):
     chex.assert_trees_all_equal(alone[:6], tuple(field[1] for field in by_scores[:6]))
 
 
+def test_a_stack_of_standard_deviations(key):
+    sigmas = np.array([0.2, 0.4])
+    algorithm = jr.LUCBRank(**{**EASY, "family": jr.Gaussian(sigma=sigmas)})
+    both = jr.simulate(key, algorithm, jr.GaussianArms(means=MEANS, sigma=sigmas), num_trials=3)
+    assert both.samples.shape == (2, 3)
+    assert (both.samples[0] < both.samples[1]).all()
+    alone = jr.LUCBRank(**{**EASY, "family": jr.Gaussian(sigma=0.4)})
+    one = jr.simulate(key, alone, jr.GaussianArms(means=MEANS, sigma=0.4), num_trials=3)
+    np.testing.assert_array_equal(one.samples, both.samples[1])
+
+
 def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
     algorithm = jr.LUCBRank(**EASY)
     arms = jr.BernoulliArms(means=MEANS)

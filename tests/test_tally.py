@@ -40,3 +40,9 @@ def test_counting_goes_on_beyond_the_precision_of_32_bit_floats():
     assert int(answers.pulls[0]) == many + 5
     assert float(answers.sums[0]) + float(answers.lost[0]) == many + 5
     assert float(answers.means[0]) == 1
+
+
+def test_answers_of_another_shape_are_refused():
+    """Otherwise they would be broadcast, and credited to items that nobody asked about."""
+    with pytest.raises(AssertionError, match="assert_equal_shape"):
+        tally.add(tally.empty((4,)), query([2, 0], [True, True]), jnp.ones(1))
