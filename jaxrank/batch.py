@@ -123,13 +123,13 @@ def simulate(
 def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
     """How many lanes to use in all.
 
-    A loop over few lanes is all overhead, one over many falls out of the cache: about 4,000 numbers per array and
-    share are best on the CPUs we measured. With few trials per lane much time goes into waiting for the last ones, so
-    short simulations use fewer lanes, a sixth of the trials, but not fewer than 64 per share.
+    Fewer than 64 lanes per share leave a CPU's vector units half idle, more gain nothing there and make the wait for
+    the last trials longer. Many items fill the vector units by themselves, and 2^16 numbers per array the cache.
     """
-    best = max(1, 4096 // num_items)
-    enough = max(64, num_jobs // (6 * num_shares))
-    return num_shares * max(1, min(best, enough, -(-num_jobs // num_shares)))
+    best = max(1, min(64, 2**16 // num_items))
+    share = -(-num_jobs // num_shares)
+    # A few lanes short of 64 take longer than 64 of which some are idle.
+    return num_shares * (best if share > best // 2 else share)
 
 
 def _num_workers(mesh: Mesh) -> int:

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxrank import _checks
 from jaxrank.families import Bernoulli, Family, Newton
+from jaxrank.trials import pick, put
 from jaxrank.types import leaf, pytree_dataclass
 
 
@@ -50,31 +51,56 @@ def kl_lower(
     return jnp.where(some, jnp.maximum(-_outward(-mean, width), family.low), family.low)
 
 
+class Bounds(NamedTuple):
+    """Confidence bounds of all items, and the threshold they were computed for."""
+
+    lower: Float[Array, "K *T"]
+    upper: Float[Array, "K *T"]
+    threshold: Float[Array, "#K *T"]
+
+
 def tracked_bounds(
+    before: Bounds,
     mean: Float[Array, "K *T"],
     pulls: Num[Array, "K *T"],
     threshold: Float[Array, "#K *T"],
     family: Family,
-    lower: Float[Array, "K *T"],
-    upper: Float[Array, "K *T"],
-) -> tuple[Float[Array, "K *T"], Float[Array, "K *T"]]:
-    """`kl_lower` and `kl_upper`, started from the bounds of the round before.
+    changed: Int[Array, "B *T"],
+) -> Bounds:
+    """`kl_lower` and `kl_upper`, started from the bounds of the round before; only `changed` items have new answers.
 
-    Between two rounds a bound hardly moves, so families that offer Newton steps need two of them (three in 64 bit)
-    where bisection needs one per bit. Every result is on the outer side, and the tests hold the two ways to the same
-    decisions.
+    Between two rounds a bound hardly moves. The others' widths grow with the threshold, nearly as its square root, so
+    that a single Newton step (three in 64 bit) is enough where bisection needs one per bit; a changed item's takes one
+    more. Every result is on the outer side, and the tests hold the two ways to the same decisions.
     """
     if not isinstance(family, Newton):
-        return kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family)
+        return Bounds(kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family), threshold)
     mean, level, some = _level(mean, pulls, threshold)
-    down, up = mean - lower, upper - mean
-    for _ in range(mean.dtype.itemsize // 4):
-        down, up = family.approach_down(mean, level, down), family.approach_up(mean, level, up)
-    down, up = family.tighten_down(mean, level, down), family.tighten_up(mean, level, up)
-    return (
+    growth = jnp.sqrt(threshold / before.threshold)
+    down, up = mean - before.lower, before.upper - mean
+    # Where the domain's end is near, a width grows more slowly: at most half of the way.
+    widths = (
+        jnp.minimum(down * growth, (down + (mean - family.low)) / 2),
+        jnp.minimum(up * growth, (up + (family.high - mean)) / 2),
+    )
+    widths = _approach_changed(widths, mean, level, family, changed)
+    for _ in range({4: 0, 8: 2}[mean.dtype.itemsize]):
+        widths = family.approach_down(mean, level, widths[0]), family.approach_up(mean, level, widths[1])
+    down, up = family.tighten_down(mean, level, widths[0]), family.tighten_up(mean, level, widths[1])
+    return Bounds(
         jnp.where(some, jnp.maximum(-_outward(-mean, down), family.low), family.low),
         jnp.where(some, jnp.minimum(_outward(mean, up), family.high), family.high),
+        threshold,
     )
+
+
+def _approach_changed(widths, mean, level, family, changed):
+    """A first step for the changed items alone, or for all where that is no more work."""
+    if 2 * changed.shape[0] > mean.shape[0]:
+        return family.approach_down(mean, level, widths[0]), family.approach_up(mean, level, widths[1])
+    down, up, mean, level = (pick(table, changed) for table in (*widths, mean, level))
+    fresh = family.approach_down(mean, level, down), family.approach_up(mean, level, up)
+    return tuple(put(table, changed, values) for table, values in zip(widths, fresh, strict=True))
 
 
 def _level(mean, pulls, threshold):

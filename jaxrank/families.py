@@ -6,7 +6,9 @@ cancellation. In 32 bit the usual form, a difference of logarithms, loses its di
 
 from typing import Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -72,18 +74,35 @@ class Newton(Protocol):
 def scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""Scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
 
-    With s = r / (2 + r), log(1 + r) = 2 artanh(s) and $\varphi(r) = s r - 2 (s^3/3 + s^5/5 + ...)$, whose terms do not
-    cancel; the series serves |s| < 1/4 (r from -0.4 to 0.66), the logarithm the rest. At scale 0 the limit is `step`.
+    With 1 + r = 2^k (1 + f) and 1 + f between the square roots of 1/2 and of 2,
+    $\varphi(r) = (r - f - k \log 2) + \varphi(f)$, and with s = f / (2 + f),
+    $\varphi(f) = s f - 2 (s^3/3 + s^5/5 + ...)$, whose terms do not cancel. At scale 0 the limit is `step`.
     """
-    half = step / (2 * scale + step)
+    some = scale > 0
+    ratio = step * (1 / jnp.where(some, scale, 1))
+    return jnp.where(some, jnp.where(ratio > -1, scale * _excess(ratio), jnp.inf), step)
+
+
+def _excess(ratio):
+    """phi(ratio) for ratios above -1."""
+    info, whole = jnp.finfo(ratio.dtype), jnp.dtype(f"int{jnp.finfo(ratio.dtype).bits}")
+    near_half = np.asarray(0.5**0.5, ratio.dtype).view(whole)
+    power = (jax.lax.bitcast_convert_type(1 + ratio, whole) - near_half) >> info.nmant
+    shrink = jax.lax.bitcast_convert_type((info.maxexp - 1 - power) << info.nmant, ratio.dtype)
+    rest = ratio * shrink + (shrink - 1)
+    half = rest / (2 + rest)
     square = half * half
-    # n terms leave 16^-n / (2n + 1): 6 are enough for 32 bit, 13 for 64.
+    # s^2 < .03: n terms leave .17^(2n+1) / (2n + 3) of the whole; 4 are enough for 32 bit, 11 for 64.
     series = jnp.zeros_like(half)
-    for order in range(13 if jnp.finfo(half.dtype).bits == 32 else 27, 1, -2):
+    for order in range(9 if info.bits == 32 else 23, 1, -2):
         series = (series + 1.0 / order) * square
-    near = half * (step - 2 * (scale * series))
-    inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1), 0)
-    return jnp.where(jnp.abs(half) < 0.25, near, step - scale * jnp.log(1 + step * inverse))
+    power = power.astype(ratio.dtype)
+    # log 2 in two parts, so that its rounding does not count.
+    far = ((ratio - power * LOG_2_HIGH) - rest) - power * LOG_2_LOW
+    return far + half * (rest - 2 * series)
+
+
+LOG_2_HIGH, LOG_2_LOW = 355 / 512, float(np.log(2) - 355 / 512)
 
 
 @pytree_dataclass
@@ -141,15 +160,16 @@ def _approach(mean, rest, level, guess):
     """
     spare, guess, most = _inside(mean, rest, level, guess)
     divergence = _bernoulli_divergence(mean, spare, guess)
-    step = _newton(mean, spare, guess, 2 * (divergence - jnp.sqrt(divergence * level)))
+    power = 2 * (divergence - jnp.sqrt(divergence * level)) * (mean + guess) / guess
+    step = guess - (spare - guess) * _expm1(power)
     return jnp.clip(step, 0.25 * guess, most)
 
 
 def _tighten(mean, rest, level, guess):
     """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
     spare, guess, _ = _inside(mean, rest, level, guess)
-    divergence = _bernoulli_divergence(mean, spare, guess)
-    return jnp.where(rest > 0, jnp.minimum(_newton(mean, spare, guess, divergence - level), spare), 0)
+    power = (_bernoulli_divergence(mean, spare, guess) - level) * (mean + guess) / guess
+    return jnp.where(rest > 0, jnp.minimum(guess - (spare - guess) * _expm1(power), spare), 0)
 
 
 def _inside(mean, rest, level, guess):
@@ -159,12 +179,24 @@ def _inside(mean, rest, level, guess):
     return spare, jnp.clip(guess, 1e-3 * most, most), most
 
 
-def _newton(mean, rest, step, gap):
+def _newton(mean, rest, step, gap, expm1):
     """The step after one Newton step towards gap = 0 in the coordinate v = -log(1 - step/rest).
 
     There the divergence d(mean, mean + step) is convex, quadratic near 0 and linear far out.
     """
-    return step - (rest - step) * _expm1(gap * (mean + step) / step)
+    return step - (rest - step) * expm1(gap * (mean + step) / step)
+
+
+def _expm1(x):
+    """exp(x) - 1, by a polynomial near 0, where most Newton steps end; cheaper than XLA's function.
+
+    The first terms of the series up to one of odd order are never above exp(x) - 1, so a Newton step that uses them
+    still ends on the outer side.
+    """
+    if x.dtype.itemsize > 4:
+        return jnp.expm1(x)
+    near = x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120)))))
+    return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
 
 
 def _reach(mean, rest, level):
@@ -178,16 +210,6 @@ def _reach(mean, rest, level):
 
 def _entropy(x):
     return -x * jnp.log(jnp.where(x > 0, x, 1))
-
-
-def _expm1(x):
-    """exp(x) - 1, in 32 bit by a polynomial near 0, where most Newton steps end: cheaper than XLA's function."""
-    if x.dtype.itemsize > 4:
-        return jnp.expm1(x)
-    near = x
-    for order in range(6, 1, -1):
-        near = x * (1 + near / order)
-    return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
 
 
 @pytree_dataclass

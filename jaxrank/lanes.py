@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int
 
-from jaxrank import _checks
+from jaxrank import _checks, trials
+from jaxrank.one_kernel import COMPILER_OPTIONS, one_kernel
 from jaxrank.simulation import Run, Trial, advance, begin, finished, is_stacked, read
 
 AXIS = "lanes"
@@ -38,6 +40,7 @@ class Plan(NamedTuple):
     treedef: Any
     is_stacked: tuple[bool, ...]
     mesh: Mesh
+    on_cpu: bool
 
 
 def take_apart(algorithm, environment, mesh: Mesh) -> tuple[Program, Plan, int | None]:
@@ -52,7 +55,8 @@ def take_apart(algorithm, environment, mesh: Mesh) -> tuple[Program, Plan, int |
         shared=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if not flag),
         stacked=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if flag),
     )
-    return program, Plan(treedef, flags, mesh), (counts.pop() if counts else None)
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return program, Plan(treedef, flags, mesh, on_cpu), (counts.pop() if counts else None)
 
 
 def _assemble(plan: Plan, shared, own):
@@ -83,7 +87,8 @@ def fill(job: Int[Array, "T"], key, num_trials, program: Program, plan: Plan) ->
     def fresh(job, key, num_trials, program):
         own = tuple(jnp.moveaxis(leaf[job // num_trials], 0, -1) for leaf in program.stacked)
         algorithm, _ = _assemble(plan, program.shared, own)
-        keys = jax.vmap(lambda trial: jax.random.fold_in(key, trial))(job % num_trials)
+        trial = job % num_trials
+        keys = trials.fold_in(jnp.broadcast_to(key, trial.shape), trial)
         return Lanes(trial=begin(keys, algorithm), own=own)
 
     return _on_every_device(fresh, plan, (False, True, True, True))(job, key, num_trials, program)
@@ -107,12 +112,20 @@ class Standing(NamedTuple):
     samples: Int[Array, "T"]
 
 
-@functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)
 def chunk(
-    lanes: Lanes, target: Int[Array, "T"], limit: Int[Array, ""], rounds: Int[Array, ""], program: Program, plan: Plan
+    lanes: Lanes,
+    target: Int[ArrayLike, "T"],
+    limit: Int[ArrayLike, ""],
+    rounds: Int[ArrayLike, ""],
+    program: Program,
+    plan: Plan,
 ) -> tuple[Lanes, Standing]:
     """Advance every lane until its target, at most by so many rounds."""
+    jitted = _chunk_on_cpu if plan.on_cpu else _chunk
+    return jitted(lanes, target, limit, rounds, program, plan)
 
+
+def _chunk_program(lanes, target, limit, rounds, program, plan):
     def loop(lanes, target, limit, rounds, program):
         algorithm, environment = _assemble(plan, program.shared, lanes.own)
         goal = jnp.minimum(limit, target)
@@ -126,11 +139,18 @@ def chunk(
             trial = advance(trial, algorithm, environment, limit, pause)
             return count + 1, trial, finished(trial, algorithm, goal)
 
+        def turns(start):
+            return jax.lax.while_loop(going, body, start)
+
         start = (jnp.zeros((), int), lanes.trial, finished(lanes.trial, algorithm, goal))
-        _, trial, _ = jax.lax.while_loop(going, body, start)
+        _, trial, _ = (one_kernel(turns) if plan.on_cpu else turns)(start)
         return lanes._replace(trial=trial), Standing(done=algorithm.done(trial.state), samples=trial.samples)
 
     return _on_every_device(loop, plan, (False, False, True, True, True))(lanes, target, limit, rounds, program)
+
+
+_chunk = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0)
+_chunk_on_cpu = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0, compiler_options=COMPILER_OPTIONS)
 
 
 @functools.partial(jax.jit, static_argnames="plan")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
-from jaxrank.trials import pick, places
+from jaxrank.trials import pick, places, put
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,8 @@ def updated_ranks(
     An item that did not move passes every mover that overtook it and falls behind every one it overtook; a mover is
     counted anew. Items may be listed twice, and may be listed without having moved.
     """
-    everyone = places(rank.shape, rank.dtype)
+    if changed.shape[0] >= min(rank.shape[0], 256):
+        return ranks(scores, priority)
     mover_rank, mover_score, mover_priority = (pick(table, changed) for table in (rank, scores, priority))
     slot = places(changed.shape, changed.dtype)
     repeated = jnp.any((changed[:, None] == changed[None]) & (slot[:, None] < slot[None]), axis=0)
@@ -116,9 +117,7 @@ def updated_ranks(
         1 - repeated[:, None].astype(rank.dtype)
     )
     moved = rank + jnp.sum(passed, axis=0, dtype=rank.dtype)
-    for number in range(changed.shape[0]):
-        moved = jnp.where(everyone == changed[number][None], new_rank[number][None], moved)
-    return moved
+    return put(moved, changed, new_rank)
 
 
 def above(rank: Int[Array, "K *T"], points: tuple[int, ...]) -> Bool[Array, "C K *T"]:

@@ -20,7 +20,37 @@ def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Arra
     """table[index], where the table is either shared by all trials or has a trailing trial axis of its own."""
     if table.ndim > len(index):
         index = (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, index[0].ndim - 1))
-    return table[index]
+    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+FEW = 16
+"""Up to this many places, comparing each with all rows beats a scatter on a CPU."""
+
+
+def put(table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]) -> Shaped[Array, "K *T"]:
+    """The table with these rows replaced; a place may be named twice with the same value."""
+    if place.shape[0] > FEW:
+        return _each_column(lambda t, p, v: t.at[p].set(v), table, place, value)
+    everyone = places(table.shape, place.dtype)
+    for number in range(place.shape[0]):
+        table = jnp.where(everyone == place[number][None], value[number][None], table)
+    return table
+
+
+def add_at(
+    table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]
+) -> Shaped[Array, "K *T"]:
+    """The table with these amounts added to these rows."""
+    if place.shape[0] > FEW:
+        return _each_column(lambda t, p, v: t.at[p].add(v), table, place, value)
+    everyone = places(table.shape, place.dtype)
+    for number in range(place.shape[0]):
+        table = table + jnp.where(everyone == place[number][None], value[number][None], 0)
+    return table
+
+
+def _each_column(function, *tables):
+    return function(*tables) if tables[0].ndim == 1 else jax.vmap(function, in_axes=-1, out_axes=-1)(*tables)
 
 
 def lift(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
@@ -40,7 +70,10 @@ def fold_in(key: Key[Array, "*T"], number: Int[Array, "*T"]) -> Key[Array, "*T"]
 
 def split(key: Key[Array, "*T"], count: int) -> Key[Array, "n *T"]:
     """`jax.random.split` for every trial."""
-    return each_key(lambda one: jax.random.split(one, count), key)
+    if not _is_threefry(key):
+        return each_key(lambda one: jax.random.split(one, count), key)
+    counter = places((count, *key.shape), jnp.uint32)
+    return fold_in(jnp.broadcast_to(key[None], counter.shape), counter)
 
 
 def uniform(key: Key[Array, "*T"], count: int) -> Float[Array, "n *T"]:
@@ -63,6 +96,11 @@ def bits(key: Key[Array, "*T"], count: int) -> UInt[Array, "n *T"]:
     counter = places(((count + 1) // 2, *key.shape), jnp.uint32)
     first, second = (jnp.broadcast_to(data[..., word][None], counter.shape) for word in (0, 1))
     return jnp.concatenate(_threefry(first, second, counter, jnp.zeros_like(counter)))[:count]
+
+
+def permutation(key: Key[Array, "*T"], count: int) -> Int[Array, "n *T"]:
+    """A random order of 0, 1, ..., count - 1, by sorting random words."""
+    return jnp.argsort(bits(key, count), axis=0).astype(jnp.result_type(int))
 
 
 def _is_threefry(key) -> bool:

@@ -55,6 +55,8 @@ class Desk:
         self._waiting = deque(jobs.tolist())
         self._unsaved: list[np.ndarray] = []
         self._lock = threading.Lock()
+        self.compiling = threading.Lock()
+        """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
 
     @property
     def num_waiting(self) -> int:
@@ -99,7 +101,7 @@ def next_rounds(rounds: int, share_over: float, seconds: float) -> int:
     """
     if share_over > 0.08 or seconds > 0.5:
         return max(16, rounds // 2)
-    return rounds * 2 if share_over < 0.02 and seconds < 0.1 else rounds
+    return min(rounds * 2, 2**20) if share_over < 0.02 and seconds < 0.1 else rounds
 
 
 def work(desk: Desk, task: Task) -> None:
@@ -112,7 +114,8 @@ def work(desk: Desk, task: Task) -> None:
         return
     mark = np.zeros(width, int)
     rounds = 64 if task.chunk_rounds is None else task.chunk_rounds
-    row = lanes.fill(_counts(np.maximum(job, 0)), task.key, task.num_trials, program, plan)
+    with desk.compiling:
+        row = _compile_and_fill(job, task)
     while (job != IDLE).any() and not desk.stop.is_set():
         live = job != IDLE
         target = np.where(live, targets[mark], 0)  # an idle lane is at its target at once
@@ -140,6 +143,17 @@ def work(desk: Desk, task: Task) -> None:
             if fresh.any():
                 jobs = _counts(np.maximum(job, 0))
                 row = lanes.refill(row, fresh, jobs, task.key, task.num_trials, program, plan)
+
+
+def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
+    """The first row of lanes, sent once through every program without advancing."""
+    program, plan, nobody = task.program, task.plan, np.zeros(task.width, bool)
+    jobs = _counts(np.maximum(job, 0))
+    row = lanes.fill(jobs, task.key, task.num_trials, program, plan)
+    row = lanes.refill(row, nobody, jobs, task.key, task.num_trials, program, plan)
+    row, _ = lanes.chunk(row, _counts(nobody), _counts(task.limit), _counts(0), program, plan)
+    jax.block_until_ready(lanes.look(row, program, plan))
+    return row
 
 
 def _counts(value) -> np.ndarray:

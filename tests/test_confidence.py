@@ -7,7 +7,7 @@ from scipy.special import lambertw
 from scipy.special import zeta as scipy_zeta
 
 import jaxrank as jr
-from jaxrank.confidence import Design, smallest_k1, tracked_bounds
+from jaxrank.confidence import Bounds, Design, smallest_k1, tracked_bounds
 from jaxrank.families import scaled_excess
 
 # A bound is accepted if it is on the outer side of the float64 solution up to one rounding of the bound itself, and
@@ -124,21 +124,23 @@ def test_tracked_bounds_follow_bisection_through_a_run():
     """Warm-started Newton steps stay outside the exact bounds and within a millionth of their width."""
     rng = np.random.default_rng(3)
     rates = np.array([0.001, 0.02, 0.125, 0.5, 0.9, 0.999, 0.0, 1.0])
-    hit = rng.random((2000, 8)) < 0.3
-    hit[0] = True
-    won = (rng.random(hit.shape) < rates) & hit
+    asked = np.concatenate([[[0, 1, 2], [3, 4, 5], [6, 7, 7]], rng.integers(0, 8, (2000, 3))])
+    hit = np.zeros((len(asked), 8), int)
+    np.put_along_axis(hit, asked, 1, axis=1)
+    won = (rng.random(hit.shape) < rates) & (hit == 1)
     pulls, sums = np.cumsum(hit, 0), np.cumsum(won, 0)
-    t = np.arange(1, 2001)[:, None]
+    t = np.maximum(np.arange(-2, 2001), 1)[:, None]
     x = np.log(1142.68 * 15 * t**1.1 / 0.1)
     beta = jnp.asarray(x + np.log(x), float)
-    means, pulls = jnp.asarray(sums / pulls, float), jnp.asarray(pulls)
+    means, pulls = jnp.asarray(sums / np.maximum(pulls, 1), float), jnp.asarray(pulls)
 
     def step(bounds, inputs):
-        bounds = tracked_bounds(*inputs, jr.Bernoulli(), *bounds)
+        means, pulls, beta, asked = inputs
+        bounds = tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), asked)
         return bounds, bounds
 
-    start = (jnp.zeros(8), jnp.ones(8))
-    _, (lower, upper) = jax.lax.scan(step, start, (means, pulls, beta))
+    start = Bounds(jnp.zeros(8), jnp.ones(8), beta[0])
+    _, (lower, upper, _) = jax.lax.scan(step, start, (means, pulls, beta, jnp.asarray(asked)))
     exact_lower, exact_upper = jr.kl_lower(means, pulls, beta), jr.kl_upper(means, pulls, beta)
     for ours, exact, sign in [(lower, exact_lower, -1), (upper, exact_upper, 1)]:
         apart = sign * np.asarray(ours - exact, float)
@@ -158,8 +160,8 @@ def test_newton_is_outside_from_any_guess_and_soon_close():
     )
     beta = jnp.asarray(rng.uniform(8, 40, 3000), float)
     exact = np.asarray(kl_lower(means, pulls, beta), float), np.asarray(kl_upper(means, pulls, beta), float)
-    bounds = jnp.asarray(rng.uniform(0, 1, (2, 3000)), float)
-    step = jax.jit(lambda bounds: jnp.stack(tracked_bounds(means, pulls, beta, jr.Bernoulli(), *bounds)))
+    bounds = Bounds(*jnp.asarray(rng.uniform(0, 1, (2, 3000)), float), beta)
+    step = jax.jit(lambda bounds: tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), jnp.arange(3000)))
     for _ in range(8):
         bounds = step(bounds)
         assert (np.asarray(bounds[0], float) <= exact[0] + 2 * UNIT).all()

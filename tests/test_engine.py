@@ -1,11 +1,14 @@
 """How `simulate` keeps its lanes busy, and what survives an interrupt, a kill, or other devices."""
 
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import chex
 import jax
@@ -19,6 +22,7 @@ import jaxrank as jr
 from jaxrank import batch, lanes, workers
 from jaxrank.ledger import Ledger
 
+BENCHMARKS = Path(__file__).parents[1] / "experiments" / "benchmarks"
 MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
 EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}
 
@@ -130,13 +134,15 @@ def test_chunks_grow_while_few_lanes_finish_and_shrink_when_many_do():
     assert workers.next_rounds(64, 0.1, 0.01) == 32
     assert workers.next_rounds(1024, 0.0, 0.6) == 512
     assert workers.next_rounds(16, 0.9, 0.01) == 16
+    assert workers.next_rounds(2**20, 0.0, 0.01) == 2**20
 
 
 def test_default_lanes():
-    assert batch.default_lanes(10**6, 15, 2) == 2 * 273
-    assert batch.default_lanes(1_000, 15, 2) == 2 * 83
+    assert batch.default_lanes(10**6, 15, 2) == 2 * 64
+    assert batch.default_lanes(70, 15, 2) == 2 * 64
     assert batch.default_lanes(10, 15, 2) == 10
-    assert batch.default_lanes(10**6, 10**5, 2) == 2
+    assert batch.default_lanes(10**6, 10**4, 2) == 2 * 6
+    assert batch.default_lanes(10**6, 10**6, 2) == 2
 
 
 def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
@@ -153,6 +159,8 @@ def test_the_chunk_lowers_for_accelerators(platform):
     """Lowered, not run: nothing that only a CPU can do has crept in."""
     mesh = Mesh(np.asarray(jax.local_devices()[:1]), (lanes.AXIS,))
     program, plan, _ = lanes.take_apart(jr.LUCBRank(**EASY), jr.Duels.btl(np.linspace(1, 0, 5)), mesh)
+
+    plan = plan._replace(on_cpu=False)
 
     def whole_chunk(job, seed):
         row = lanes.fill(job, jax.random.key(seed), 8, program, plan)
@@ -201,3 +209,19 @@ def test_two_processes_merge_to_the_result_of_one(whole):
         assert process.returncode == 0
         # The transport greets on standard output first.
         assert output.splitlines()[-1] == f"{whole.samples.tolist()} 41"
+
+
+@pytest.mark.parametrize("script", ["engine.py", "scaling.py"])
+def test_the_benchmarks_run(script, tmp_path):
+    """At a smoke size, and without numba if it is not installed."""
+    path = BENCHMARKS / script
+    if script == "scaling.py" and (shutil.which("taskset") is None or len(os.sched_getaffinity(0)) < 2):
+        pytest.skip("pins processes to two cores")
+    subprocess.run([sys.executable, str(path), "--quick", "--repeats", "1", "--out", str(tmp_path)], check=True)
+    data = json.loads((tmp_path / path.with_suffix(".json").name).read_text())
+    if script == "engine.py":
+        assert all(rows["jaxrank"]["us_per_round"] > 0 for rows in data["cases"].values())
+        assert (tmp_path / "engine.png").stat().st_size > 10_000
+    else:
+        assert data["cores"]["speedup"]["one core"] == 1
+        assert data["memory"]["peak_mib"] > 0

@@ -6,6 +6,7 @@ import reference
 
 import jaxrank as jr
 from jaxrank import partition, trials
+from jaxrank.confidence import Bounds
 
 
 def replay(algorithm, means, key, num_turns):
@@ -124,8 +125,11 @@ def hand_state(pulls, sums, priority, algorithm, rounds):
         rank=partition.ranks(before.means, jnp.asarray(priority, state.priority.dtype)),
         priority=jnp.asarray(priority, state.priority.dtype),
         rounds=jnp.asarray(rounds - 1),
-        lower=jr.kl_lower(before.means, before.pulls, 20.0),
-        upper=jr.kl_upper(before.means, before.pulls, 20.0),
+        bounds=Bounds(
+            lower=jr.kl_lower(before.means, before.pulls, 20.0),
+            upper=jr.kl_upper(before.means, before.pulls, 20.0),
+            threshold=jnp.asarray([20.0]),
+        ),
     )
     width = 2 * len(algorithm.boundaries) * algorithm.pulls_per_item
     query = jr.Query(
@@ -152,8 +156,8 @@ def test_a_round_by_hand():
     assert state.active.all()
     x = np.log((1 + 2 * np.e / 0.1 + 4 * np.e / 0.01) * 4 * 30**1.1 / 0.1)
     expected = reference.bernoulli_bounds(np.array([0.9, 0.6, 0.5, 0.1]), np.array([10, 10, 40, 10]), x + np.log(x))
-    np.testing.assert_allclose(state.lower, expected[0], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(state.upper, expected[1], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.bounds.lower, expected[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.bounds.upper, expected[1], rtol=1e-4, atol=1e-6)
     query = algorithm.ask(jax.random.key(0), state)
     np.testing.assert_array_equal(query.item, [0, 1, 1, 3])
     assert query.mask.all()

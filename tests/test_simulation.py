@@ -112,7 +112,7 @@ def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
 
 
 def test_one_compilation_across_settings(key):
-    lanes.chunk.clear_cache()
+    lanes._chunk_on_cpu.clear_cache()
     for delta, epsilon, seed, scale in [
         (0.1, 0.2, 0, 1.0),
         (0.01, 0, 1, 0.9),
@@ -125,7 +125,7 @@ def test_one_compilation_across_settings(key):
             num_trials=4,
             max_samples=100,
         )
-    assert lanes.chunk._cache_size() == 1
+    assert lanes._chunk_on_cpu._cache_size() == 1
 
 
 def test_vmap_over_delta(key):

@@ -43,3 +43,39 @@ def test_pick_from_a_shared_table_and_from_one_per_trial():
     np.testing.assert_array_equal(trials.pick(shared, index), [[10, 12], [11, 11]])
     own = jnp.array([[10, 20], [11, 21], [12, 22]])
     np.testing.assert_array_equal(trials.pick(own, index), [[10, 22], [11, 21]])
+
+
+def test_put_and_add_in_few_and_in_many_rows():
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 100, (40, 3))
+    for count in (5, trials.FEW + 1):
+        place = np.stack([rng.permutation(40)[:count] for _ in range(3)], axis=1)
+        value = rng.integers(0, 100, place.shape)
+        expected, added = table.copy(), table.copy()
+        np.put_along_axis(expected, place, value, axis=0)
+        np.add.at(added, (place, np.arange(3)[None]), value)
+        arrays = (jnp.asarray(table), jnp.asarray(place), jnp.asarray(value))
+        np.testing.assert_array_equal(trials.put(*arrays), expected)
+        np.testing.assert_array_equal(trials.add_at(*arrays), added)
+        one = tuple(array[:, 1] for array in arrays)
+        np.testing.assert_array_equal(trials.put(*one), expected[:, 1])
+        np.testing.assert_array_equal(trials.add_at(*one), added[:, 1])
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_keys_are_split_as_jax_splits_them(implementation):
+    keys = jax.random.split(jax.random.key(1, impl=implementation), 3)
+    together = trials.split(keys, 4)
+    for n in range(3):
+        alone = jax.random.key_data(jax.random.split(keys[n], 4))
+        np.testing.assert_array_equal(alone, jax.random.key_data(together[:, n]))
+        np.testing.assert_array_equal(alone, jax.random.key_data(trials.split(keys[n], 4)))
+
+
+def test_permutations_are_uniform():
+    """6,000 permutations of three: each of the six 1,000 times, give or take 4.5 standard deviations of 29."""
+    orders = np.asarray(trials.permutation(jax.random.split(jax.random.key(2), 6_000), 3))
+    assert (np.sort(orders, axis=0) == np.arange(3)[:, None]).all()
+    counts = np.unique(orders.T @ [9, 3, 1], return_counts=True)[1]
+    assert len(counts) == 6
+    assert (abs(counts - 1_000) < 130).all()

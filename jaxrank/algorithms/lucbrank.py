@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks, partition, tally
-from jaxrank.confidence import ConfidenceSequence, Design, ExplorationRate, tracked_bounds
+from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, tracked_bounds
 from jaxrank.families import Bernoulli, Family
 from jaxrank.partition import Boundaries
 from jaxrank.tally import Tally
-from jaxrank.trials import each_key, lift, places
+from jaxrank.trials import lift, permutation, places
 from jaxrank.types import ANYONE, Query, leaf, pytree_dataclass, static
 
 Number = Float[Array, ""] | float
@@ -31,8 +31,7 @@ class LUCBRankState(NamedTuple):
     """A random permutation that breaks ties, drawn once per trial."""
     rank: Int[Array, "K *T"]
     """Rank of every item by its empirical mean, from 0, best first."""
-    lower: Float[Array, "K *T"]
-    upper: Float[Array, "K *T"]
+    bounds: Bounds
     active: Bool[Array, "C *T"]
     """Boundaries still to be settled: the paper's set C."""
     critical: Int[Array, "C 2 *T"]
@@ -137,15 +136,20 @@ class LUCBRank:
     def init(self, key) -> LUCBRankState:
         """See `Algorithm`."""
         answers = tally.empty((self.num_items, *key.shape))
-        priority = each_key(lambda one: jax.random.permutation(one, self.num_items), key).astype(answers.pulls.dtype)
+        priority = permutation(key, self.num_items)
         count = len(self.boundaries)
+        rounds = jnp.zeros(key.shape, answers.pulls.dtype)
+        bounds = Bounds(
+            lower=jnp.full_like(answers.sums, self.family.low),
+            upper=jnp.full_like(answers.sums, self.family.high),
+            threshold=self._threshold(answers, rounds),
+        )
         return LUCBRankState(
-            rounds=jnp.zeros(key.shape, answers.pulls.dtype),
+            rounds=rounds,
             tally=answers,
             priority=priority,
             rank=priority,
-            lower=jnp.full_like(answers.sums, self.family.low),
-            upper=jnp.full_like(answers.sums, self.family.high),
+            bounds=bounds,
             active=jnp.ones((count, *key.shape), bool),
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
@@ -180,18 +184,10 @@ class LUCBRank:
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
-        threshold = self.confidence.threshold(
-            means=means,
-            pulls=answers.pulls,
-            rounds=rounds,
-            delta=jnp.asarray(self.delta, means.dtype),
-            design=self.design,
-        )
-        lower, upper = tracked_bounds(means, answers.pulls, threshold, self.family, state.lower, state.upper)
-        lower, upper = jnp.where(asked[None], lower, state.lower), jnp.where(asked[None], upper, state.upper)
-        rank = partition.updated_ranks(state.rank, means, state.priority, query.item)
+        bounds, rank = self._follow(state, query, answers, self._threshold(answers, rounds))
+        bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
         above = partition.above(rank, self.boundaries)
-        low, high = jnp.where(above, lower[None], jnp.inf), jnp.where(above, -jnp.inf, upper[None])
+        low, high = jnp.where(above, bounds.lower[None], jnp.inf), jnp.where(above, -jnp.inf, bounds.upper[None])
         least, most = jnp.min(low, axis=1), jnp.max(high, axis=1)
         overlap = most - least
         # Items with the same answers have the same bounds up to rounding; priority, not rounding, picks among them.
@@ -204,10 +200,30 @@ class LUCBRank:
             tally=answers,
             priority=state.priority,
             rank=rank,
-            lower=lower,
-            upper=upper,
+            bounds=bounds,
             active=~settled & state.active if self.variant == "literal" else ~settled,
             critical=jnp.stack([last_above, first_below], axis=1),
+        )
+
+    def _follow(self, state, query, answers: Tally, threshold):
+        """Bounds and ranks after the answers, at the cost of the items whose answers are new."""
+
+        def follow(changed):
+            bounds = tracked_bounds(state.bounds, answers.means, answers.pulls, threshold, self.family, changed)
+            return bounds, partition.updated_ranks(state.rank, answers.means, state.priority, changed)
+
+        # Each critical item is asked several times in a row, but every question of an opening round is about another.
+        critical = query.item[:: self.pulls_per_item]
+        if self.pulls_per_item == 1:
+            return follow(critical)
+        everyone = places(state.rank.shape, critical.dtype)
+        return jax.lax.cond(jnp.any(state.rounds == 0), lambda: follow(everyone), lambda: follow(critical))
+
+    def _threshold(self, answers: Tally, rounds):
+        means = answers.means
+        delta = jnp.asarray(self.delta, means.dtype)
+        return self.confidence.threshold(
+            means=means, pulls=answers.pulls, rounds=rounds, delta=delta, design=self.design
         )
 
     def done(self, state):
