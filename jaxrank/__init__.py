@@ -7,10 +7,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from jaxrank import metrics as metrics
+    from jaxrank import model_checks as model_checks
+    from jaxrank import plots as plots
     from jaxrank.algorithms import LUCBRank as LUCBRank
     from jaxrank.algorithms import LUCBRankState as LUCBRankState
     from jaxrank.batch import Runs as Runs
     from jaxrank.batch import simulate as simulate
+    from jaxrank.btl import btl_scores as btl_scores
+    from jaxrank.btl import btl_scores_of_many as btl_scores_of_many
+    from jaxrank.btl import fit_btl as fit_btl
+    from jaxrank.btl import fit_thurstone as fit_thurstone
+    from jaxrank.comparisons import Comparisons as Comparisons
     from jaxrank.confidence import ExplorationRate as ExplorationRate
     from jaxrank.confidence import kl_lower as kl_lower
     from jaxrank.confidence import kl_upper as kl_upper
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from jaxrank.families import Exponential as Exponential
     from jaxrank.families import Gaussian as Gaussian
     from jaxrank.families import Poisson as Poisson
+    from jaxrank.fit import Fit as Fit
     from jaxrank.partition import complete as complete
     from jaxrank.partition import cut_points as cut_points
     from jaxrank.partition import quantiles as quantiles
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "algorithms": ["LUCBRank", "LUCBRankState"],
     "batch": ["Runs", "simulate"],
+    "btl": ["btl_scores", "btl_scores_of_many", "fit_btl", "fit_thurstone"],
+    "comparisons": ["Comparisons"],
     "confidence": ["ExplorationRate", "kl_lower", "kl_upper"],
     "environments": [
         "BernoulliArms",
@@ -52,14 +62,17 @@ _HOMES = {
         "borda_scores",
     ],
     "families": ["Bernoulli", "Exponential", "Gaussian", "Poisson"],
+    "fit": ["Fit"],
     "metrics": [],
+    "model_checks": [],
     "partition": ["complete", "cut_points", "quantiles", "sizes", "top"],
+    "plots": [],
     "simulation": ["Run", "run"],
     "types": ["ANYONE", "Algorithm", "Environment", "Query"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF, "metrics"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOME_OF, "metrics", "model_checks", "plots"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

@@ -35,17 +35,10 @@ F = np.float32
 
 @numba.njit(error_model="numpy")
 def excess(r):
-    """R - log(1 + r): 1 + r = 2^k (1 + f), and a series in f / (2 + f)."""
-    k, shrink = F(0), F(1)
-    total = F(1) + r
-    while total >= F(1.4142135):
-        total *= F(0.5)
-        shrink *= F(0.5)
-        k += F(1)
-    while total < F(0.70710678):
-        total *= F(2)
-        shrink *= F(2)
-        k -= F(1)
+    """The excess r - log(1 + r): 1 + r = 2^k (1 + f), and a series in f / (2 + f)."""
+    bits = np.float32(max(F(1) + r, F(1e-30))).view(np.int32)
+    power = np.int32((bits - np.int32(0x3F3504F3)) >> 23)
+    k, shrink = F(power), np.int32((np.int32(127) - power) << 23).view(np.float32)
     f = r * shrink + (shrink - F(1))
     s = f / (F(2) + f)
     z = s * s

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jaxrank import __version__
+from jaxrank.cli.fit import fit
 from jaxrank.cli.simulate import simulate
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(simulate)
+app.command()(fit)
 
 
 def _version(show: bool) -> None:

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxrank import _checks
+from jaxrank.links import LINKS
 from jaxrank.trials import bits, lift, pick
 from jaxrank.types import ANYONE, leaf, pytree_dataclass, static
 
@@ -145,10 +146,8 @@ class ScoredDuels(_Meetings):
         """The model's link of the two scores."""
         scores = jnp.asarray(self.scores, float)
         gap, noise = pick(scores, item) - pick(scores, opponent), lift(jnp.asarray(self.noise, float))
-        if self.model == "btl":
-            return jax.nn.sigmoid(gap)
-        if self.model == "thurstone":
-            return jax.scipy.special.ndtr(gap / (jnp.sqrt(jnp.asarray(2.0, float)) * noise))
+        if self.model in LINKS:
+            return LINKS[self.model].probability(gap / noise)
         return jnp.where(gap > 0, 1 - noise, jnp.where(gap < 0, noise, 0.5))
 
     def check(self) -> None:

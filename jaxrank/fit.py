@@ -1,0 +1,156 @@
+"""What a fit of pairwise answers gives: scores, how sure they are, and how they were found."""
+
+import csv
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.sparse.linalg import cg
+from scipy.special import ndtri
+
+from jaxrank import _checks
+from jaxrank.comparisons import Comparisons
+from jaxrank.connectivity import Connectivity
+from jaxrank.likelihood import Table, data_of
+from jaxrank.links import LINKS
+
+Scale = Literal["centred", "lowest", "elo"]
+
+ELO = 400 / np.log(10)
+"""Elo points per unit of a BTL score."""
+MOST_FOR_ERRORS = 3_000
+"""Items up to which the whole covariance is computed: a matrix of that size is inverted."""
+
+
+class Difference(NamedTuple):
+    """How far one item stands above another."""
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """Scores, how sure they are, and how they were found."""
+
+    scores: np.ndarray
+    labels: tuple[str, ...]
+    model: Literal["btl", "thurstone"]
+    scale: Scale
+    prior: float
+    """Precision of the Gaussian prior on the scores; 0 is maximum likelihood."""
+    converged: bool
+    error: float
+    """Largest change of a (centred) score that a further step would make."""
+    passes: int
+    newton_steps: int
+    log_likelihood: float
+    comparisons: Comparisons
+
+    @property
+    def solver(self) -> str:
+        """Which methods were used."""
+        return "L-BFGS" if self.newton_steps == 0 else "L-BFGS, then Newton-CG"
+
+    @property
+    def unit(self) -> float:
+        """Size of one unit of the model's gap on this scale."""
+        return ELO if self.scale == "elo" else 1.0
+
+    @functools.cached_property
+    def connectivity(self) -> Connectivity:
+        """Who was never compared, never won or never lost, and which groups never met."""
+        return self.comparisons.connectivity()
+
+    @functools.cached_property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the centred scores, from the answers alone: a prior is not data and makes nothing surer.
+
+        The inverse of the Fisher information on scores that add up to 0; infinite where groups of items never met.
+        """
+        count = len(self.labels)
+        if count > MOST_FOR_ERRORS:
+            raise ValueError(
+                f"standard errors of all items need at most {MOST_FOR_ERRORS} items, got {count}; "
+                "difference(a, b) works for any number"
+            )
+        if len(self.connectivity.groups) > 1 or self.connectivity.never_compared:
+            return np.full((count, count), np.inf)
+        with jax.enable_x64(True):
+            centred = jnp.asarray((self.scores - self.scores.mean()) / self.unit)
+            information = Table(wins=jnp.asarray(self.comparisons.matrix())).information(LINKS[self.model], centred)
+            level = jnp.trace(information) / count
+            inverse = np.asarray(jnp.linalg.inv(information + level / count))
+        return (inverse - 1 / (level.item() * count)) * self.unit**2
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """Of the centred scores, one per item."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0))
+
+    def intervals(self, level: float = 0.95) -> np.ndarray:
+        """K x 2: normal confidence intervals of the scores, each by itself."""
+        reach = _reach(level) * self.standard_errors
+        return np.stack([self.scores - reach, self.scores + reach], axis=1)
+
+    def difference(self, a: int | str, b: int | str, level: float = 0.95) -> Difference:
+        """Score of a minus score of b, with its own interval: the two errors are not independent."""
+        first, second = self._item(a), self._item(b)
+        value = float(self.scores[first] - self.scores[second])
+        if len(self.labels) <= MOST_FOR_ERRORS:
+            c = self.covariance
+            variance = c[first, first] + c[second, second] - 2 * c[first, second] if np.isfinite(c[0, 0]) else np.inf
+        else:
+            variance = self._variance_by_solving(first, second)
+        error = float(np.sqrt(max(variance, 0)))
+        reach = _reach(level) * error
+        return Difference(value, error, value - reach, value + reach)
+
+    def _variance_by_solving(self, a: int, b: int) -> float:
+        with jax.enable_x64(True):
+            data = data_of(self.comparisons)
+            scores = jnp.asarray((self.scores - self.scores.mean()) / self.unit)
+            contrast = jnp.zeros(len(self.labels)).at[a].set(1.0).at[b].set(-1.0)
+            solved = _solve_curvature(data, LINKS[self.model], scores, contrast)
+            return float(jnp.vdot(contrast, solved)) * self.unit**2
+
+    def win_probability(self, a: int | str, b: int | str) -> float:
+        """Probability that a beats b under the fitted model."""
+        gap = (self.scores[self._item(a)] - self.scores[self._item(b)]) / self.unit
+        return float(LINKS[self.model].probability(jnp.asarray(gap, float)))
+
+    @property
+    def order(self) -> np.ndarray:
+        """Items, best first."""
+        return np.argsort(-self.scores, kind="stable")
+
+    def save(self, path: str | Path) -> None:
+        """Write item,score as CSV: the file that `jaxrank simulate --scores` reads."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["item", "score"])
+            writer.writerows([label, repr(float(score))] for label, score in zip(self.labels, self.scores, strict=True))
+
+    def _item(self, name: int | str) -> int:
+        if isinstance(name, str):
+            _checks.require(name in self.labels, "item", "must be one of the labels", repr(name))
+            return self.labels.index(name)
+        return _checks.whole("item", name, low=0, high=len(self.labels) - 1)
+
+
+@jax.jit
+def _solve_curvature(data, link, scores, vector):
+    product, diagonal = data.curvature(link, scores)
+    solved, _ = cg(product, vector, tol=1e-8, M=lambda v: v / jnp.maximum(diagonal, 1e-30))
+    return solved - jnp.mean(solved)
+
+
+def _reach(level: float) -> float:
+    _checks.inside("level", level, 0, 1, closed=(False, False))
+    return float(ndtri((1 + level) / 2))

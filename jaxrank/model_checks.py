@@ -1,0 +1,155 @@
+"""Does the model fit? Deviance against a saturated model, residuals by item and by rater, held-out loss, bootstrap."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrank import _checks
+from jaxrank.btl import btl_scores_of_many
+from jaxrank.comparisons import Comparisons
+from jaxrank.fit import Fit
+from jaxrank.links import LINKS
+
+
+class Goodness(NamedTuple):
+    """How far the answers are from the model, and how often the model itself gives answers that far off."""
+
+    deviance: float
+    """Twice the log-likelihood that a model with a probability of its own for every pair gains."""
+    degrees_of_freedom: int
+    """Pairs compared, minus items, plus one."""
+    p_value: float
+    """Share of data sets drawn from the fitted model whose deviance is at least this large."""
+    num_samples: int
+
+
+class Infit(NamedTuple):
+    """Squared residuals over their expectation: near 1 under the model, above where answers are noisier."""
+
+    labels: tuple[str, ...]
+    values: np.ndarray
+    answers: np.ndarray
+    """Answers that each value rests on."""
+
+
+class Bootstrap(NamedTuple):
+    """Scores of resampled answers."""
+
+    scores: np.ndarray
+    """Samples x items, centred; only of resamples whose scores exist."""
+    failed: int
+    """Resamples without finite scores, such as those in which some item never lost."""
+
+
+def _chances(fit: Fit, data: Comparisons) -> np.ndarray:
+    """Probability of every answer that was given."""
+    with jax.enable_x64(True):
+        gap = (fit.scores[data.winners] - fit.scores[data.losers]) / fit.unit
+        return np.asarray(LINKS[fit.model].probability(jnp.asarray(gap)))
+
+
+def _centred(fit: Fit) -> np.ndarray:
+    return (fit.scores - fit.scores.mean()) / fit.unit
+
+
+def _deviance(wins: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Of matrices of wins, given the matrix of probabilities."""
+    total = wins + np.swapaxes(wins, -1, -2)
+    share = np.where(total > 0, wins / np.maximum(total, 1e-300), 1)
+    return 2 * np.where(wins > 0, wins * np.log(np.where(wins > 0, share / chance, 1)), 0).sum((-2, -1))
+
+
+def goodness_of_fit(fit: Fit, *, seed: int = 0, num_samples: int = 200) -> Goodness:
+    """Compare the fit with a model that has a free probability for every pair.
+
+    The deviance's distribution is found by simulation (parametric bootstrap): with few answers per pair, the usual
+    chi-squared approximation does not hold. Answers count as whole numbers; half ones (ties) are rounded up in number.
+    """
+    num_samples = _checks.whole("num_samples", num_samples, low=1)
+    wins = fit.comparisons.matrix()
+    with jax.enable_x64(True):
+        scores = jnp.asarray(_centred(fit))
+        chance = np.asarray(LINKS[fit.model].probability(scores[:, None] - scores[None]))
+    met = np.triu(wins + wins.T, 1)
+    observed = float(_deviance(wins, chance))
+    rng = np.random.default_rng(seed)
+    upper = rng.binomial(np.ceil(met).astype(np.int64), chance, (num_samples, *met.shape)).astype(float)
+    drawn = upper + np.swapaxes(np.ceil(met) - upper, 1, 2) * np.tril(np.ones_like(met), -1)
+    fitted = _fit_many(fit, drawn)
+    with jax.enable_x64(True):
+        gaps = jnp.asarray(fitted[:, :, None] - fitted[:, None])
+        chances = np.asarray(LINKS[fit.model].probability(gaps))
+    simulated = _deviance(drawn, np.clip(chances, 1e-300, 1))
+    pairs = int((met > 0).sum())
+    share = (1 + (simulated >= observed).sum()) / (1 + num_samples)
+    return Goodness(observed, pairs - fit.comparisons.num_items + 1, float(share), num_samples)
+
+
+def _fit_many(fit: Fit, wins: np.ndarray) -> np.ndarray:
+    """Scores of many tables; a faint prior keeps those finite that have none, without moving the others."""
+    with jax.enable_x64(True):
+        start = jnp.broadcast_to(jnp.asarray(_centred(fit)), wins.shape[:2])
+        prior = max(fit.prior, 1e-6)
+        found = btl_scores_of_many(jnp.asarray(wins), start, prior=prior, tolerance=1e-6, link=LINKS[fit.model])
+        return np.asarray(found.scores)
+
+
+def infit_by_item(fit: Fit) -> Infit:
+    """The items whose duels the model explains badly."""
+    data = fit.comparisons
+    both = np.concatenate([data.winners, data.losers])
+    return _infit(fit, both, data.labels, copies=2)
+
+
+def infit_by_rater(fit: Fit) -> Infit:
+    """The raters whose answers the model explains badly: near 2 for coin flips among clear pairs."""
+    data = fit.comparisons
+    if data.raters is None:
+        raise ValueError("infit_by_rater needs answers with a rater column; these have none")
+    return _infit(fit, data.raters, data.rater_labels, copies=1)
+
+
+def _infit(fit: Fit, owner: np.ndarray, labels: tuple[str, ...], copies: int) -> Infit:
+    chance = _chances(fit, fit.comparisons)
+    weights = np.ones(len(chance)) if fit.comparisons.weights is None else fit.comparisons.weights
+    known = owner >= 0
+
+    def total(values):
+        return np.bincount(owner[known], np.tile(values, copies)[known], len(labels))
+
+    with np.errstate(invalid="ignore"):
+        values = total(weights * (1 - chance) ** 2) / total(weights * chance * (1 - chance))
+    return Infit(labels, values, total(weights))
+
+
+def log_loss(fit: Fit, test: Comparisons) -> float:
+    """Mean of -log P(answer) over answers that the fit has not seen; a coin has log 2 = .693. Items match by label."""
+    _checks.require(len(test.winners) > 0, "test", "must hold answers", "none")
+    missing = [label for label in test.labels if label not in set(fit.labels)]
+    _checks.require(not missing, "test", "must be about items of the fit", f"{missing[:3]}")
+    place = {label: number for number, label in enumerate(fit.labels)}
+    new = np.asarray([place[label] for label in test.labels], int)
+    matched = Comparisons.from_pairs(new[test.winners], new[test.losers], test.weights, len(fit.labels))
+    weights = np.ones(len(test.winners)) if test.weights is None else test.weights
+    return float(np.average(-np.log(np.maximum(_chances(fit, matched), 1e-300)), weights=weights))
+
+
+def bootstrap(fit: Fit, *, seed: int = 0, num_samples: int = 200) -> Bootstrap:
+    """Fit the model again to answers drawn, with replacement, from those given."""
+    num_samples = _checks.whole("num_samples", num_samples, low=1)
+    data = fit.comparisons
+    wins = data.matrix()
+    cells = np.flatnonzero(wins)
+    count = max(1, round(data.total))
+    rng = np.random.default_rng(seed)
+    drawn = np.zeros((num_samples, wins.size))
+    share = wins.ravel()[cells] / wins.sum()
+    drawn[:, cells] = rng.multinomial(count, share, num_samples) * (wins.sum() / count)
+    drawn = drawn.reshape(num_samples, *wins.shape)
+    if fit.prior == 0:
+        exist = np.array([Comparisons.from_matrix(table).connectivity().scores_exist for table in drawn])
+        drawn = drawn[exist]
+    scores = _fit_many(fit, drawn) if len(drawn) else np.zeros((0, len(wins)))
+    return Bootstrap(scores * fit.unit, num_samples - len(drawn))
