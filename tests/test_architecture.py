@@ -4,7 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import jaxrank
+
+pytestmark = pytest.mark.once
 
 ROOT = Path(jaxrank.__file__).parent
 DOCS = Path(__file__).parent.parent / "docs"

@@ -10,6 +10,8 @@ import jaxrank as jr
 from jaxrank import btl, likelihood, solver
 from jaxrank import fit as fit_room
 
+pytestmark = pytest.mark.once
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

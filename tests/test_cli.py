@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import jaxrank as jr
 from jaxrank.cli.app import app
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path):

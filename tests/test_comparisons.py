@@ -6,6 +6,8 @@ import pytest
 
 import jaxrank as jr
 
+pytestmark = pytest.mark.once
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

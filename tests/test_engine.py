@@ -211,7 +211,8 @@ def test_two_processes_merge_to_the_result_of_one(whole):
         assert output.splitlines()[-1] == f"{whole.samples.tolist()} 41"
 
 
-@pytest.mark.parametrize("script", ["engine.py", "scaling.py"])
+@pytest.mark.once
+@pytest.mark.parametrize("script", ["engine.py", "scaling.py", "btl.py"])
 def test_the_benchmarks_run(script, tmp_path):
     """At a smoke size, and without numba if it is not installed."""
     path = BENCHMARKS / script
@@ -222,6 +223,9 @@ def test_the_benchmarks_run(script, tmp_path):
     if script == "engine.py":
         assert all(rows["jaxrank"]["us_per_round"] > 0 for rows in data["cases"].values())
         assert (tmp_path / "engine.png").stat().st_size > 10_000
+    elif script == "btl.py":
+        assert all(rows["jaxrank"]["accurate"] for rows in data["cases"].values())
+        assert (tmp_path / "btl.png").stat().st_size > 10_000
     else:
         assert data["cores"]["speedup"]["one core"] == 1
         assert data["memory"]["peak_mib"] > 0

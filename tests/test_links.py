@@ -7,6 +7,8 @@ from scipy.stats import norm
 
 from jaxrank.links import LINKS
 
+pytestmark = pytest.mark.once
+
 GAPS = np.concatenate([np.linspace(-30, 30, 61), [-1e-6, 1e-6]])
 
 

@@ -4,6 +4,8 @@ import pytest
 import jaxrank as jr
 from jaxrank import model_checks
 
+pytestmark = pytest.mark.once
+
 
 def sample(rng, chance, rows):
     """Answers between random pairs, item a beating item b with probability chance[a, b]."""

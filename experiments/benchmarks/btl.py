@@ -1,0 +1,217 @@
+"""How fast `fit_btl` is, against its peers, to the same accuracy.
+
+Every contestant gets arrays of winners and losers and runs at the loosest of its tolerances whose scores are within
+1e-4 of a float64 Newton reference (written here, with SciPy); those that never are, are listed with their error. Warm
+times are medians of interleaved repeats; the first call of each is timed apart. Peers come with the `benchmark` extra;
+one that is not installed, or that would take minutes, is left out.
+
+    python experiments/benchmarks/btl.py [--quick] [--repeats N] [--only CASE] [--out DIR]
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from btl_peers import centred, installed
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, cg
+
+import jaxrank as jr
+
+ACCURATE = 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A random data set."""
+
+    name: str
+    count: int
+    rows: int
+    banded: bool = False
+    skip: tuple[str, ...] = ()
+    """Contestants that would take minutes, or too much memory."""
+
+
+DENSE = ("evalica", "choix")
+CASES = [
+    Case("K = 100, n = 6,000", 100, 6_000),
+    Case("K = 1,000, n = 100,000", 1_000, 100_000),
+    Case("K = 1,000, banded", 1_000, 100_000, banded=True, skip=("choix",)),
+    Case("K = 10,000, n = 1,000,000", 10_000, 1_000_000, skip=DENSE),
+    Case("K = 100,000, n = 10,000,000", 100_000, 10_000_000, skip=DENSE),
+]
+QUICK = [Case("K = 30, n = 600", 30, 600), Case("K = 60, banded", 60, 1_200, banded=True)]
+
+
+def answers(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """BTL answers between random items, or between items at most five places apart; all items linked by a ring."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0, 1, case.count)
+    left = rng.integers(0, case.count, case.rows)
+    gap = rng.integers(1, 6 if case.banded else case.count, case.rows)
+    right = np.minimum(left + gap, case.count - 1) if case.banded else (left + gap) % case.count
+    left = np.where(left == right, left - 1, left)
+    won = rng.random(case.rows) < 1 / (1 + np.exp(scores[right] - scores[left]))
+    around = np.arange(case.count - 1)
+    winners = np.concatenate([np.where(won, left, right), around, around + 1])
+    losers = np.concatenate([np.where(won, right, left), around + 1, around])
+    return winners.astype(np.int32), losers.astype(np.int32)
+
+
+def reference(winners: np.ndarray, losers: np.ndarray, count: int) -> np.ndarray:
+    """Maximum likelihood by Newton steps in float64, each solved by conjugate gradients.
+
+    A step below 1e-7, known to eight digits, leaves an error far below the 1e-4 that is asked of the contestants.
+    """
+    rows = len(winners)
+    place = np.stack([winners, losers], axis=1).ravel()
+    design = csr_array((np.tile([1.0, -1.0], rows), place, 2 * np.arange(rows + 1)), shape=(rows, count))
+    scores = np.zeros(count)
+    for _ in range(60):
+        chance = 1 / (1 + np.exp(-(design @ scores)))
+        gradient = centred(design.T @ (1 - chance))
+        weight = chance * (1 - chance)
+        diagonal = np.bincount(place, np.repeat(weight, 2), count)
+
+        def multiply(vector, weight=weight, diagonal=diagonal):
+            # Constant scores have no curvature; a little of it keeps the system regular and the step centred.
+            return design.T @ (weight * (design @ vector)) + diagonal.mean() * vector.mean()
+
+        product = LinearOperator((count, count), matvec=multiply, dtype=float)  # pyright: ignore
+        scale = LinearOperator((count, count), matvec=lambda v, d=diagonal: v / d, dtype=float)  # pyright: ignore
+        step, _ = cg(product, gradient, rtol=1e-8, maxiter=50 * count, M=scale)
+        scores = centred(scores + step * min(1, 2 / max(abs(step).max(), 1e-30)))
+        if abs(step).max() < 1e-7:
+            return scores
+    raise RuntimeError("the reference did not converge")
+
+
+def measure(case: Case, repeats: int) -> dict:
+    """Choose tolerances, then time everybody in turns on a fresh data set each time."""
+    data = [answers(case, seed) for seed in range(min(repeats, 3) + 1)]
+    truth = reference(*data[0], case.count)
+    rows: dict = {}
+    for name, (fit, _, tolerances) in installed().items():
+        if name in case.skip:
+            continue
+        for tolerance in tolerances:
+            start = time.perf_counter()
+            error = float(abs(fit(*data[0], case.count, tolerance) - truth).max())
+            row = rows.setdefault(name, {"first_call": time.perf_counter() - start, "wall": [], "cpu": []})
+            row |= {"tolerance": tolerance, "error": error}
+            if error <= ACCURATE:
+                break
+    for repeat in range(repeats):
+        for name, row in rows.items():
+            fit = installed()[name][0]
+            winners, losers = data[1 + repeat % (len(data) - 1)]
+            wall, cpu = time.perf_counter(), time.process_time()
+            fit(winners, losers, case.count, row["tolerance"])
+            row["wall"].append(time.perf_counter() - wall)
+            row["cpu"].append(time.process_time() - cpu)
+    return summed_up(rows)
+
+
+def summed_up(rows: dict) -> dict:
+    """Medians and ratios."""
+    for row in rows.values():
+        row["ms"], row["cpu_ms"] = (1e3 * float(np.median(row[key])) for key in ("wall", "cpu"))
+        row["accurate"] = row["error"] <= ACCURATE
+    for row in rows.values():
+        row["ratio"] = row["ms"] / rows["jaxrank"]["ms"]
+    return rows
+
+
+def many(fits: int, repeats: int) -> dict:
+    """600 tables of 100 items and 6,000 answers at once, against one evalica fit after the other."""
+    case = Case("", 100, 6_000)
+    data = [answers(case, seed) for seed in range(fits)]
+    tables = np.stack([np.bincount(w * 100 + v, minlength=10_000).reshape(100, 100) for w, v in data]).astype(float)
+    peers = {"jaxrank": lambda: np.asarray(jr.btl_scores_of_many(jnp.asarray(tables, jnp.float32)).scores)}
+    if "evalica" in installed():
+        peer = installed()["evalica"][0]
+        peers["evalica"] = lambda: np.stack([peer(w, v, 100, 1e-8) for w, v in data])
+    truth = reference(*data[0], 100)
+    rows: dict = {}
+    for name, run in peers.items():
+        start = time.perf_counter()
+        error = float(abs(run()[0] - truth).max())
+        rows[name] = {"first_call": time.perf_counter() - start, "error": error, "wall": [], "cpu": [], "tolerance": 0}
+    for _ in range(repeats):
+        for name, run in peers.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            run()
+            rows[name]["wall"].append(time.perf_counter() - wall)
+            rows[name]["cpu"].append(time.process_time() - cpu)
+    return summed_up(rows)
+
+
+def report(name: str, rows: dict) -> None:
+    """The table of one case."""
+    print(f"\n{name}")
+    print(
+        f"  {'':15s} {'ms':>10s} {'CPU ms':>10s} {'ratio':>8s} {'error':>9s} {'tolerance':>10s} {'first call ms':>14s}"
+    )
+    for peer, row in rows.items():
+        print(
+            f"  {peer:15s} {row['ms']:10.2f} {row['cpu_ms']:10.2f} {row['ratio']:7.1f}x {row['error']:9.1e}"
+            f" {row['tolerance']:10.0e} {1e3 * row['first_call']:14.0f}{'' if row['accurate'] else '  NOT ACCURATE'}",
+            flush=True,
+        )
+
+
+def draw(cases: dict, path: Path) -> None:
+    """Bars of warm times, one panel per case."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(cases), figsize=(3.4 * len(cases), 3.6), layout="constrained", squeeze=False)
+    colours = ["#0072B2", "#D55E00", "#E69F00", "#009E73", "#999999"]
+    for axis, (case, rows) in zip(axes[0], cases.items(), strict=True):
+        names = list(rows)
+        bars = axis.bar(range(len(names)), [rows[name]["ms"] for name in names], color=colours[: len(names)])
+        axis.bar_label(bars, [f"{rows[name]['ratio']:.1f}x" for name in names], padding=2, fontsize=8)
+        axis.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
+        axis.set_yscale("log")
+        axis.set_ylabel("warm time of a fit (ms)")
+        axis.set_title(case, fontsize=9)
+        axis.margins(y=0.15)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Parse, measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke size")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", type=int, help="run only this case, from 0; the last one is many fits at once")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    arguments = parser.parse_args()
+    cases = QUICK if arguments.quick else CASES
+    fits = 20 if arguments.quick else 600
+    data: dict = {"versions": {"jax": jax.__version__, "jaxrank": jr.__version__}, "cases": {}}
+    for number, case in enumerate(cases):
+        if arguments.only in (None, number):
+            repeats = min(arguments.repeats, 3) if case.rows > 500_000 else arguments.repeats
+            data["cases"][case.name] = measure(case, repeats)
+            report(case.name, data["cases"][case.name])
+    if arguments.only in (None, len(cases)):
+        name = f"{fits} fits of K = 100, n = 6,000"
+        data["cases"][name] = many(fits, arguments.repeats)
+        report(name, data["cases"][name])
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "btl.json").write_text(json.dumps(data, indent=2))
+    draw(data["cases"], arguments.out / "btl.png")
+    print(f"\nwritten to {arguments.out}/btl.json and btl.png")
+
+
+if __name__ == "__main__":
+    main()
