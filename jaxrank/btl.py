@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxrank import _checks
 from jaxrank.comparisons import Comparisons
-from jaxrank.connectivity import connectivity
+from jaxrank.connectivity import is_strong
 from jaxrank.fit import ELO, Fit, Scale
 from jaxrank.likelihood import Table, data_of
 from jaxrank.links import BTL, LINKS, Link
@@ -105,12 +105,11 @@ def _require_scores(comparisons: Comparisons) -> None:
     if len(winners) > 2 * enough:
         # More wins only link more: if a part of the rows is enough, the rest need not be looked at.
         some = slice(None, None, len(winners) // enough)
-        if connectivity(winners[some], losers[some], comparisons.num_items).scores_exist:
+        if is_strong(winners[some], losers[some], comparisons.num_items):
             return
-    report = comparisons.connectivity()
-    if not report.scores_exist:
+    if not is_strong(winners, losers, comparisons.num_items):
         raise ValueError(
-            f"scores of largest likelihood do not exist: {report.explain(comparisons.labels)}. "
+            f"scores of largest likelihood do not exist: {comparisons.connectivity().explain(comparisons.labels)}. "
             "More answers help; a prior (prior=0.1, say) keeps all scores finite"
         )
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
+from jaxrank.connectivity import connectivity, is_strong
 
 pytestmark = pytest.mark.once
 
@@ -163,6 +164,19 @@ def test_connectivity_names_what_is_missing():
     assert jr.Comparisons.from_pairs([0, 1], [1, 0]).connectivity().scores_exist
     # A row of weight 0 links nothing.
     assert not jr.Comparisons.from_pairs([0, 1], [1, 0], [1.0, 0.0]).connectivity().scores_exist
+
+
+def test_the_quick_check_agrees_with_the_report():
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(300):
+        count = rng.integers(2, 6)
+        winners = rng.integers(0, count, rng.integers(1, 12))
+        losers = (winners + rng.integers(1, count, len(winners))) % count
+        exist = connectivity(winners, losers, count).scores_exist
+        assert is_strong(winners, losers, count) == exist
+        seen.add(exist)
+    assert seen == {True, False}
 
 
 def test_merge_split_and_save(tmp_path):
