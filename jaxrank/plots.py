@@ -33,7 +33,7 @@ def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level:
     step = -(-len(order) // 100)
     axis.set_yticks(range(0, len(order), step), [fit.labels[item] for item in order[::step]], fontsize=8)
     axis.set_ylim(len(order) - 0.5, -0.5)
-    unit = "Elo points" if fit.scale == "elo" else f"{fit.model} score, {fit.scale}"
+    unit = "Elo points" if fit.scale == "elo" else fit.scale
     axis.set_xlabel(f"{'BTL score' if fit.model == 'btl' else 'Thurstone score'} ({unit}), {level:.0%} intervals")
     axis.grid(axis="x", alpha=0.3)
     if tiers.any():

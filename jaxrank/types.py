@@ -60,7 +60,7 @@ class Algorithm(Protocol[S]):
         ...
 
     def tell(self, state: S, query: Query, reward: Float[Array, "B"]) -> S:
-        """The state after the answers to `query`."""
+        """The state after the answers to `query`, which is what `ask` gave, perhaps with more of it masked."""
         ...
 
     def done(self, state: S) -> Bool[Array, ""]:

@@ -3,7 +3,8 @@
 Every contestant gets arrays of winners and losers and runs at the loosest of its tolerances whose scores are within
 1e-4 of a float64 Newton reference (written here, with SciPy); those that never are, are listed with their error. Warm
 times are medians of interleaved repeats; the first call of each is timed apart. Peers come with the `benchmark` extra;
-one that is not installed, or that would take minutes, is left out.
+one that is not installed, or that would take minutes, is left out. (arena-rank 0.1.1 asks for exactly jax 0.8.1 and
+cannot be installed beside jaxrank.)
 
     python experiments/benchmarks/btl.py [--quick] [--repeats N] [--only CASE] [--out DIR]
 """
