@@ -1,7 +1,7 @@
 """Pairwise answers: who won against whom, how often, and what that leaves open."""
 
+import csv
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -235,8 +235,6 @@ class Comparisons:
 
     def save(self, path: str | Path) -> None:
         """Write winner,loser,count[,rater] as CSV, which `read` reads."""
-        import csv
-
         weights = np.ones(len(self.winners)) if self.weights is None else self.weights
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -244,7 +242,7 @@ class Comparisons:
             for row, rater in enumerate(self._rater_names()):
                 names = [self.labels[self.winners[row]], self.labels[self.losers[row]]]
                 extra = [] if self.raters is None else [rater]
-                writer.writerow([*names, json.dumps(float(weights[row])), *extra])
+                writer.writerow([*names, repr(float(weights[row])), *extra])
 
 
 def _item_numbers(name: str, values: Any) -> np.ndarray:

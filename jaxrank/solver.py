@@ -34,7 +34,6 @@ class _Climb(NamedTuple):
     """L-BFGS under way, in the variables u = scores * sqrt(D); one gradient per turn."""
 
     place: Scores
-    gradient: Scores
     memory: optax.OptState
     direction: Scores
     slope: Float[Array, ""]
@@ -78,7 +77,6 @@ def _lbfgs(data, link, prior, start, tolerance):
             step, memory = cast(tuple[Array, optax.OptState], method.update(gradient, memory, place))
         return _Climb(
             place=place,
-            gradient=gradient,
             memory=memory,
             direction=-step,
             slope=-jnp.vdot(gradient, step),
