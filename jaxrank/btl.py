@@ -9,12 +9,18 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks
+from jaxrank.band import band_of, newton_on_band
 from jaxrank.comparisons import Comparisons
-from jaxrank.connectivity import is_strong
+from jaxrank.connectivity import is_close, is_strong, is_strong_table
 from jaxrank.fit import ELO, Fit, Scale
-from jaxrank.likelihood import Table, data_of
+from jaxrank.likelihood import List, Table, data_of
 from jaxrank.links import BTL, LINKS, Link
-from jaxrank.solver import Solution, maximise, starting_point
+from jaxrank.solver import Solution, climb, maximise, newton, rough_scores
+
+COARSE = 1e-5
+"""Tolerance from which L-BFGS works out each answer in 32 bit."""
+MOST_FOR_A_MATRIX = 1_500
+"""Items up to which Newton's method solves with a whole matrix."""
 
 
 def fit_btl(
@@ -60,17 +66,13 @@ def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit
     _checks.require(scale in ("centred", "lowest", "elo"), "scale", "must be 'centred', 'lowest' or 'elo'", scale)
     _checks.require(len(comparisons.winners) > 0, "comparisons", "must not be empty", "none")
     _checks.require(comparisons.num_items >= 2, "comparisons", "must name at least two items", comparisons.num_items)
-    if prior == 0:
-        _require_scores(comparisons)
-    with jax.enable_x64(True):
-        data = data_of(comparisons)
-        if start is not None:
-            start = np.asarray(start, float)
-            rule = f"must be one number for each of the {comparisons.num_items} items"
-            _checks.require(start.shape == (comparisons.num_items,), "start", rule, f"shape {start.shape}")
-            _checks.inside("start", start, -float("inf"), float("inf"), closed=(False, False))
-        solution, likelihood = jax.device_get(_solve(data, LINKS[model], float(prior), start, float(tolerance)))
-    scores = solution.scores
+    if start is not None:
+        start = np.asarray(start, float)
+        rule = f"must be one number for each of the {comparisons.num_items} items"
+        _checks.require(start.shape == (comparisons.num_items,), "start", rule, f"shape {start.shape}")
+        _checks.inside("start", start, -float("inf"), float("inf"), closed=(False, False))
+    solution = _solve(comparisons, LINKS[model], float(prior), start, float(tolerance))
+    scores = np.asarray(solution.scores)
     if scale == "lowest":
         scores = scores - scores.min()
     elif scale == "elo":
@@ -85,33 +87,57 @@ def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit
         error=float(solution.error),
         passes=int(solution.passes),
         newton_steps=int(solution.newton_steps),
-        log_likelihood=float(likelihood),
         comparisons=comparisons,
     )
 
 
+def _solve(comparisons: Comparisons, link: Link, prior: float, start, tolerance: float) -> Solution:
+    """L-BFGS where the items are close to each other; what it leaves open, and the rest, by Newton's method."""
+    with jax.enable_x64(True):
+        data = data_of(comparisons, coarse=tolerance >= COARSE)
+        if prior > 0 or _require_scores(comparisons, data):
+            solution = _on_host(_climb(data, link, prior, start, tolerance))
+            if solution.converged:
+                return solution
+        else:
+            scores = np.asarray(rough_scores(comparisons.wins, comparisons.losses)) if start is None else start
+            solution = Solution(scores, *map(np.asarray, (np.inf, 0, 0, False)))
+        rows = comparisons.added_up()
+        if (band := band_of(rows)) is not None:
+            return newton_on_band(band, link, prior, solution, tolerance)
+        data = Table(wins=rows.matrix()) if rows.num_items <= MOST_FOR_A_MATRIX else data_of(rows)
+        return _on_host(_newton(data, link, prior, solution, tolerance))
+
+
+def _on_host(solution: Solution) -> Solution:
+    scores, error, *rest = map(np.asarray, solution)
+    return Solution(scores.astype(float), error.astype(float), *rest)
+
+
 @jax.jit
-def _solve(data, link, prior, start, tolerance) -> tuple[Solution, Float[Array, ""]]:
-    start = starting_point(data) if start is None else start
-    prior, tolerance = (jnp.asarray(value, start.dtype) for value in (prior, tolerance))
-    solution = maximise(data, link, prior, start, tolerance)
-    return solution, data.log_likelihood(link, solution.scores)
+def _climb(data, link, prior, start, tolerance) -> Solution:
+    return climb(data, link, jnp.asarray(prior, float), start, jnp.asarray(tolerance, float))
 
 
-def _require_scores(comparisons: Comparisons) -> None:
-    """Raise, naming the items, unless the wins link every item with every other in both directions."""
-    winners, losers = comparisons._edges()
-    enough = 20 * comparisons.num_items
-    if len(winners) > 2 * enough:
-        # More wins only link more: if a part of the rows is enough, the rest need not be looked at.
-        some = slice(None, None, len(winners) // enough)
-        if is_strong(winners[some], losers[some], comparisons.num_items):
-            return
-    if not is_strong(winners, losers, comparisons.num_items):
+@jax.jit
+def _newton(data, link, prior, begun, tolerance) -> Solution:
+    return newton(data, link, jnp.asarray(prior, float), begun, jnp.asarray(tolerance, float))
+
+
+def _require_scores(comparisons: Comparisons, data: Table | List) -> bool:
+    """Raise, naming the items, unless wins link every item with every other in both directions; say if by few steps."""
+    if isinstance(data, Table):
+        close, exist = True, is_strong_table(np.asarray(data.wins))
+    else:
+        edges = comparisons._edges()
+        close = is_close(*edges, comparisons.num_items)
+        exist = close or is_strong(*edges, comparisons.num_items)
+    if not exist:
         raise ValueError(
             f"scores of largest likelihood do not exist: {comparisons.connectivity().explain(comparisons.labels)}. "
             "More answers help; a prior (prior=0.1, say) keeps all scores finite"
         )
+    return close
 
 
 def btl_scores(
@@ -131,21 +157,21 @@ def btl_scores(
     wins = jnp.asarray(wins, float)
     prior = jnp.asarray(prior, wins.dtype)
     table = Table(wins=wins)
-    first = starting_point(table) if start is None else jnp.asarray(start, wins.dtype)
+    first = None if start is None else jax.lax.stop_gradient(jnp.asarray(start, wins.dtype))
     if tolerance is None:
         tolerance = 3e-6 if wins.dtype.itemsize == 4 else 1e-9
 
     def balance(scores):
         return table.gradient(link, scores) - prior * scores - jnp.mean(scores)
 
-    def solve(_, scores):
-        fixed = jax.tree.map(jax.lax.stop_gradient, (table, prior, scores))
-        return maximise(fixed[0], link, fixed[1], fixed[2], jnp.asarray(tolerance, wins.dtype)).scores
+    def solve(_, __):
+        fixed = jax.tree.map(jax.lax.stop_gradient, (table, prior))
+        return maximise(fixed[0], link, fixed[1], first, jnp.asarray(tolerance, wins.dtype)).scores
 
     def solve_linear(function, vector):
         return jnp.linalg.solve(jax.jacfwd(function)(vector), vector)
 
-    return jax.lax.custom_root(balance, jax.lax.stop_gradient(first), solve, solve_linear)
+    return jax.lax.custom_root(balance, jnp.zeros(wins.shape[0], wins.dtype), solve, solve_linear)
 
 
 @functools.partial(jax.jit, static_argnames="link")
@@ -162,8 +188,7 @@ def btl_scores_of_many(
     wins = jnp.asarray(wins, float)
 
     def one(job):
-        table, first = Table(wins=job[0]), job[1]
-        first = starting_point(table) if first is None else first
-        return maximise(table, link, jnp.asarray(prior, wins.dtype), first, jnp.asarray(tolerance, wins.dtype))
+        floats = (jnp.asarray(value, wins.dtype) for value in (prior, tolerance))
+        return maximise(Table(wins=job[0]), link, next(floats), job[1], next(floats))
 
     return jax.lax.map(one, (wins, start), batch_size=20)

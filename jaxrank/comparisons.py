@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from jaxrank import _checks
 from jaxrank.connectivity import Connectivity, connectivity, degrees
@@ -182,6 +183,15 @@ class Comparisons:
         size = self.num_items
         place = self.winners.astype(np.int64) * size + self.losers
         return np.bincount(place, self.weights, size * size).astype(float).reshape(size, size)
+
+    def added_up(self) -> "Comparisons":
+        """Every winner and loser once, with the weights of their answers added up; raters are forgotten."""
+        weights = np.ones(len(self.winners)) if self.weights is None else self.weights
+        shape = (self.num_items, self.num_items)
+        wins = csr_array((weights, (self.winners, self.losers)), shape=shape).tocoo()
+        return dataclasses.replace(
+            self, winners=wins.row, losers=wins.col, weights=wins.data, raters=None, rater_labels=()
+        )
 
     def _edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Winners and losers of the rows that count."""

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.sparse.linalg import cg
 from scipy.special import ndtri
 
 from jaxrank import _checks
@@ -50,13 +49,12 @@ class Fit:
     """Largest change of a (centred) score that a further step would make."""
     passes: int
     newton_steps: int
-    log_likelihood: float
     comparisons: Comparisons
 
     @property
     def solver(self) -> str:
         """Which methods were used."""
-        return "L-BFGS" if self.newton_steps == 0 else "L-BFGS, then Newton-CG"
+        return ", then ".join(["L-BFGS"] * (self.passes > 0) + ["Newton"] * (self.newton_steps > 0))
 
     @property
     def unit(self) -> float:
@@ -67,6 +65,17 @@ class Fit:
     def connectivity(self) -> Connectivity:
         """Who was never compared, never won or never lost, and which groups never met."""
         return self.comparisons.connectivity()
+
+    @functools.cached_property
+    def log_likelihood(self) -> float:
+        """Sum of the logarithms of the probabilities of all answers; the prior is left out."""
+        with jax.enable_x64(True):
+            return float(_log_likelihood(data_of(self.comparisons), LINKS[self.model], self._centred))
+
+    @property
+    def _centred(self) -> np.ndarray:
+        """Scores of the model: mean 0, in units of its gap."""
+        return (self.scores - self.scores.mean()) / self.unit
 
     @functools.cached_property
     def covariance(self) -> np.ndarray:
@@ -83,8 +92,8 @@ class Fit:
         if len(self.connectivity.groups) > 1 or self.connectivity.never_compared:
             return np.full((count, count), np.inf)
         with jax.enable_x64(True):
-            centred = jnp.asarray((self.scores - self.scores.mean()) / self.unit)
-            information = Table(wins=jnp.asarray(self.comparisons.matrix())).information(LINKS[self.model], centred)
+            table = Table(wins=jnp.asarray(self.comparisons.matrix()))
+            information = table.information(LINKS[self.model], jnp.asarray(self._centred))
             level = jnp.trace(information) / count
             inverse = np.asarray(jnp.linalg.inv(information + level / count))
         return (inverse - 1 / (level.item() * count)) * self.unit**2
@@ -114,11 +123,10 @@ class Fit:
 
     def _variance_by_solving(self, a: int, b: int) -> float:
         with jax.enable_x64(True):
-            data = data_of(self.comparisons)
-            scores = jnp.asarray((self.scores - self.scores.mean()) / self.unit)
-            contrast = jnp.zeros(len(self.labels)).at[a].set(1.0).at[b].set(-1.0)
-            solved = _solve_curvature(data, LINKS[self.model], scores, contrast)
-            return float(jnp.vdot(contrast, solved)) * self.unit**2
+            contrast = np.zeros(len(self.labels))
+            contrast[a], contrast[b] = 1, -1
+            solved = _solve_curvature(data_of(self.comparisons), LINKS[self.model], self._centred, contrast)
+            return float(contrast @ np.asarray(solved)) * self.unit**2
 
     def win_probability(self, a: int | str, b: int | str) -> float:
         """Probability that a beats b under the fitted model."""
@@ -145,10 +153,13 @@ class Fit:
 
 
 @jax.jit
+def _log_likelihood(data, link, scores):
+    return data.log_likelihood(link, scores)
+
+
+@jax.jit
 def _solve_curvature(data, link, scores, vector):
-    product, diagonal = data.curvature(link, scores)
-    solved, _ = cg(product, vector, tol=1e-8, M=lambda v: v / jnp.maximum(diagonal, 1e-30))
-    return solved - jnp.mean(solved)
+    return data.solve(link, scores, vector, jnp.zeros_like(scores[0]), 1e-8)
 
 
 def _reach(level: float) -> float:

@@ -1,27 +1,34 @@
-"""The likelihood of pairwise answers: its gradient, and products with its curvature, from a matrix or from a list."""
-
-from collections.abc import Callable
+"""The likelihood of pairwise answers: its gradient, and steps against its curvature, from a matrix or from a list."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import cho_solve
+from jax.scipy.sparse.linalg import cg
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from jaxrank.comparisons import Comparisons
 from jaxrank.links import Link
 from jaxrank.types import leaf, pytree_dataclass, static
 
+AnyArray = Array | np.ndarray
+"""On a device, or still on the host, where it was read."""
 Scores = Float[Array, "K"]
 
 CHUNK = 2**22
 """Rows of a list that are looked at together."""
+SHORT = 2**17
+"""Rows of a list that are not worth sending to several devices."""
 
 
 @pytree_dataclass
 class Table:
     """Answers as a K x K matrix of wins: cheapest where most pairs were compared."""
 
-    wins: Float[Array, "K K"] = leaf(2)
+    wins: Float[AnyArray, "K K"] = leaf(2)
+    coarse: bool = static(default=False)
+    """Whether the gradient is worked out in 32 bit, answer by answer; sums keep the precision of the scores."""
 
     @property
     def totals(self) -> tuple[Scores, Scores]:
@@ -34,16 +41,22 @@ class Table:
 
     def gradient(self, link: Link, scores: Scores) -> Scores:
         """Of the log-likelihood."""
-        pull = self.wins * link.slope(_gaps(scores))
-        return jnp.sum(pull, axis=1) - jnp.sum(pull, axis=0)
+        kind = jnp.float32 if self.coarse else scores.dtype
+        pull = self.wins.astype(kind) * link.slope(_gaps(scores.astype(kind)))
+        return jnp.sum(pull, axis=1, dtype=scores.dtype) - jnp.sum(pull, axis=0, dtype=scores.dtype)
 
-    def curvature(self, link: Link, scores: Scores) -> tuple[Callable[[Scores], Scores], Scores]:
-        """Minus the second derivative, as a function that multiplies by it, and its diagonal.
+    def solve(self, link: Link, scores: Scores, vector: Scores, prior: Float[Array, ""], _: float = 0) -> Scores:
+        """The curvature (minus the second derivative, plus the prior) divided into a vector, by Cholesky factors.
 
-        It is the Laplacian of a weighted graph: constant scores have no curvature.
+        Without a prior the vector must add up to 0, and so does the answer: constant scores have no curvature.
         """
-        laplacian = self.information(link, scores)
-        return lambda vector: laplacian @ vector, jnp.diag(laplacian)
+        matrix = self.information(link, scores)
+        level = jnp.trace(matrix) / matrix.shape[0]
+        ridge = jnp.where(prior > 0, prior * jnp.eye(matrix.shape[0], dtype=matrix.dtype), level)
+        solved = cho_solve((jnp.linalg.cholesky(matrix + ridge), True), vector)
+        # Scores that do not exist run away until their curvature is lost: then the diagonal alone says where to.
+        rough = vector / jnp.maximum(jnp.diag(matrix) + prior, jnp.finfo(vector.dtype).tiny ** 0.5)
+        return _balanced(jnp.where(jnp.all(jnp.isfinite(solved)), solved, rough), prior)
 
     def information(self, link: Link, scores: Scores) -> Float[Array, "K K"]:
         """Minus the second derivative, as a matrix."""
@@ -63,11 +76,14 @@ class List:
     Rows that fill up the last chunk compare item 0 with itself, which changes neither gradient nor curvature.
     """
 
-    winners: Int[Array, "c n"] = leaf(2)
-    losers: Int[Array, "c n"] = leaf(2)
-    weights: Float[Array, "c n"] | None = leaf(2)
+    winners: Int[AnyArray, "c n"] = leaf(2)
+    losers: Int[AnyArray, "c n"] = leaf(2)
+    weights: Float[AnyArray, "c n"] | None = leaf(2)
     """None stands for ones."""
-    num_items: int = static()
+    totals: tuple[Float[AnyArray, "K"], Float[AnyArray, "K"]] = leaf(1)
+    """Wins and losses of every item."""
+    coarse: bool = static(default=False)
+    """See `Table`."""
 
     def _sum(self, start, term, dtype):
         """Add up term(winners, losers, weights, total) over the chunks."""
@@ -88,18 +104,6 @@ class List:
 
         return self._sum(jnp.zeros_like(vector), term, vector.dtype)
 
-    @property
-    def totals(self) -> tuple[Scores, Scores]:
-        """Wins and losses of every item."""
-        kind = jnp.result_type(float)
-        zero = jnp.zeros(self.num_items, kind)
-
-        def term(total, winners, losers, weights):
-            amount = jnp.where(winners != losers, weights, 0)
-            return _add(total[0], winners, amount), _add(total[1], losers, amount)
-
-        return self._sum((zero, zero), term, kind)
-
     def log_likelihood(self, link: Link, scores: Scores) -> Float[Array, ""]:
         """See `Table`."""
 
@@ -111,14 +115,15 @@ class List:
 
     def gradient(self, link: Link, scores: Scores) -> Scores:
         """See `Table`."""
+        near = scores.astype(jnp.float32) if self.coarse else scores
 
         def pull(winners, losers, weights):
-            return weights * link.slope(_take(scores, winners) - _take(scores, losers))
+            return weights * link.slope(_take(near, winners) - _take(near, losers)).astype(scores.dtype)
 
         return self._spread(pull, scores)
 
-    def curvature(self, link: Link, scores: Scores) -> tuple[Callable[[Scores], Scores], Scores]:
-        """See `Table`."""
+    def solve(self, link: Link, scores: Scores, vector: Scores, prior: Float[Array, ""], accuracy: float) -> Scores:
+        """See `Table`; by conjugate gradients, to this relative accuracy."""
 
         def weight(winners, losers, weights):
             value = weights * link.curvature(_take(scores, winners) - _take(scores, losers))
@@ -133,7 +138,20 @@ class List:
             amount = weight(winners, losers, weights)
             return _add(_add(total, winners, amount), losers, amount)
 
-        return product, self._sum(jnp.zeros_like(scores), term, scores.dtype)
+        diagonal = self._sum(jnp.zeros_like(scores), term, scores.dtype)
+        scale = 1 / jnp.maximum(diagonal + prior, jnp.finfo(scores.dtype).tiny ** 0.5)
+        solved, _ = cg(
+            lambda vector: product(vector) + prior * vector,
+            vector,
+            tol=accuracy,
+            maxiter=20 * scores.shape[0],
+            M=lambda vector: scale * vector,
+        )
+        return _balanced(solved, prior)
+
+
+def _balanced(vector, prior):
+    return vector - jnp.where(prior > 0, 0, jnp.mean(vector))
 
 
 def _take(table, index):
@@ -144,19 +162,29 @@ def _add(table, index, amount):
     return table.at[index].add(amount, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def data_of(comparisons: Comparisons) -> Table | List:
-    """A matrix where it is not much larger than the list."""
-    count, rows = comparisons.num_items, len(comparisons.winners)
-    if count * count <= 3 * rows or count <= 64:
-        return Table(wins=jnp.asarray(comparisons.matrix()))
-    size = min(CHUNK, _padded(rows))
+def data_of(comparisons: Comparisons, *, coarse: bool = False) -> Table | List:
+    """A matrix where it is not much larger than the list; a long list is spread over all devices."""
+    if comparisons.num_items**2 <= max(3 * len(comparisons.winners), 64**2):
+        return Table(wins=comparisons.matrix(), coarse=coarse)
+    rows, devices = len(comparisons.winners), jax.local_devices()
+    size = -(-min(CHUNK, _padded(rows)) // len(devices)) * len(devices)
     chunks = -(-rows // size)
+    place = None
+    if len(devices) > 1 and rows > SHORT:
+        place = NamedSharding(Mesh(np.asarray(devices), ("rows",)), PartitionSpec(None, "rows"))
 
     def pad(values):
-        return jnp.asarray(np.concatenate([values, np.zeros(chunks * size - rows, values.dtype)]).reshape(chunks, size))
+        padded = np.concatenate([values, np.zeros(chunks * size - rows, values.dtype)]).reshape(chunks, size)
+        return padded if place is None else jax.device_put(padded, place)
 
     weights = None if comparisons.weights is None else pad(comparisons.weights)
-    return List(winners=pad(comparisons.winners), losers=pad(comparisons.losers), weights=weights, num_items=count)
+    return List(
+        winners=pad(comparisons.winners),
+        losers=pad(comparisons.losers),
+        weights=weights,
+        totals=(comparisons.wins, comparisons.losses),
+        coarse=coarse,
+    )
 
 
 def _padded(rows: int) -> int:

@@ -5,78 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from btl_reference import answers, comparisons, random_graph
 
 import jaxrank as jr
-from jaxrank import btl, likelihood, solver
 from jaxrank import fit as fit_room
 
 pytestmark = pytest.mark.once
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-
-
-def answers(rng, scores, left, right):
-    """One BTL answer for every pair (left, right)."""
-    wins = rng.random(len(left)) < 1 / (1 + np.exp(scores[right] - scores[left]))
-    return np.where(wins, left, right), np.where(wins, right, left)
-
-
-def ring(count):
-    """A pair of answers, one each way, between neighbours on a ring: links everybody with everybody."""
-    items = np.arange(count)
-    return np.concatenate([items, (items + 1) % count]), np.concatenate([(items + 1) % count, items])
-
-
-def random_graph(rng, count, rows):
-    left, gap = rng.integers(0, count, rows), rng.integers(1, count, rows)
-    return left, (left + gap) % count
-
-
-def zipf_graph(rng, count, rows):
-    share = 1 / np.arange(1, count + 1)
-    left = rng.choice(count, rows, p=share / share.sum())
-    return left, (left + rng.integers(1, count, rows)) % count
-
-
-def banded_graph(rng, count, rows):
-    left = rng.integers(0, count - 1, rows)
-    return left, np.minimum(left + rng.integers(1, 4, rows), count - 1)
-
-
-GRAPHS = {"random": random_graph, "Zipf": zipf_graph, "banded": banded_graph}
-
-
-def comparisons(graph, count, rows, seed=0):
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(0, 1, count)
-    left, right = GRAPHS[graph](rng, count, rows)
-    keep = left != right
-    winners, losers = answers(rng, scores, left[keep], right[keep])
-    both = [np.concatenate(parts) for parts in zip((winners, losers), ring(count), strict=True)]
-    return jr.Comparisons.from_pairs(*both, num_items=count)
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize(("count", "rows"), [(2, 10), (3, 30), (30, 500), (100, 6_000), (400, 4_000), (1_000, 20_000)])
-def test_scores_are_those_of_newton_in_float64(graph, count, rows):
-    data = comparisons(graph, count, rows)
-    fit = jr.fit_btl(data)
-    assert fit.converged
-    np.testing.assert_allclose(fit.scores, btl_reference.newton_btl(data.matrix()), rtol=0, atol=1e-8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_ten_thousand_items(graph):
-    """Too many for a dense reference: the equations of the maximum, wins = expected wins, hold to rounding."""
-    data = comparisons(graph, 10_000, 300_000)
-    fit = jr.fit_btl(data)
-    assert fit.converged
-    chance = 1 / (1 + np.exp(fit.scores[data.losers] - fit.scores[data.winners]))
-    pull = np.bincount(data.winners, 1 - chance, 10_000) - np.bincount(data.losers, 1 - chance, 10_000)
-    assert abs(pull).max() < 1e-6
-    again = jr.fit_btl(data, start=np.zeros(10_000), tolerance=1e-10)
-    np.testing.assert_allclose(fit.scores, again.scores, rtol=0, atol=1e-8)
 
 
 def test_weights_ties_and_repeated_rows_are_the_same_data():
@@ -89,30 +25,6 @@ def test_weights_ties_and_repeated_rows_are_the_same_data():
     np.testing.assert_allclose(double.scores, once.scores, atol=1e-8)
     np.testing.assert_allclose(double.standard_errors, once.standard_errors / np.sqrt(2), rtol=1e-6)
     assert double.log_likelihood == pytest.approx(2 * once.log_likelihood)
-
-
-def test_a_list_and_a_table_give_the_same(monkeypatch):
-    data = comparisons("random", 70, 3_000)
-    table = jr.fit_btl(data)
-    monkeypatch.setattr(btl, "data_of", lambda given: small_list(given, 1_000))
-    rows = jr.fit_btl(data)
-    np.testing.assert_allclose(rows.scores, table.scores, atol=1e-8)
-    assert rows.log_likelihood == pytest.approx(table.log_likelihood, rel=1e-12)
-    weighted = jr.Comparisons.from_pairs(data.winners, data.losers, np.full(len(data.winners), 0.5), 70)
-    np.testing.assert_allclose(jr.fit_btl(weighted).scores, table.scores, atol=1e-8)
-
-
-def small_list(given, size):
-    """A list in several chunks, the last one filled up."""
-    pad = -len(given.winners) % size
-
-    def cut(values):
-        return np.concatenate([values, np.zeros(pad, values.dtype)]).reshape(-1, size)
-
-    weights = None if given.weights is None else cut(given.weights)
-    return likelihood.List(
-        winners=cut(given.winners), losers=cut(given.losers), weights=weights, num_items=given.num_items
-    )
 
 
 def test_scales():
@@ -165,16 +77,6 @@ def test_bad_arguments():
         jr.fit_btl(data).difference("x", 1)
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 95"):
         jr.fit_btl(data).intervals(95)
-
-
-def test_a_fit_that_did_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(solver, "PASSES", 1)
-    monkeypatch.setattr(solver, "NEWTON_STEPS", 0)
-    btl._solve.clear_cache()
-    fit = jr.fit_btl(comparisons("random", 20, 400))
-    btl._solve.clear_cache()
-    assert not fit.converged
-    assert fit.error > 1e-9
 
 
 def test_standard_errors_by_hand():
@@ -298,3 +200,15 @@ def test_real_data_against_the_reference(name):
     prior = 0.0 if report.scores_exist else 0.1
     fit = jr.fit_btl(data, prior=prior)
     np.testing.assert_allclose(fit.scores, btl_reference.newton_btl(data.matrix(), prior), rtol=0, atol=1e-8)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["chicago/wins.csv", "llmfao/llmfao.csv"])
+def test_real_data_against_choix(name):
+    choix = pytest.importorskip("choix")
+    data = jr.Comparisons.read(DATA / name)
+    # Ties are halves: twice as many answers give the same scores, in whole numbers.
+    times = np.full(len(data.winners), 2) if data.weights is None else np.round(2 * data.weights).astype(int)
+    pairs = np.repeat(np.stack([data.winners, data.losers], axis=1), times, axis=0)
+    theirs = choix.ilsr_pairwise(data.num_items, pairs.tolist(), tol=1e-10, max_iter=1_000)
+    np.testing.assert_allclose(jr.fit_btl(data).scores, theirs - theirs.mean(), rtol=0, atol=1e-6)

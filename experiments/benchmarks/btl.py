@@ -1,17 +1,23 @@
 """How fast `fit_btl` is, against its peers, to the same accuracy.
 
 Every contestant gets arrays of winners and losers and runs at the loosest of its tolerances whose scores are within
-1e-4 of a float64 Newton reference (written here, with SciPy); those that never are, are listed with their error. Warm
-times are medians of interleaved repeats; the first call of each is timed apart. Peers come with the `benchmark` extra;
-one that is not installed, or that would take minutes, is left out. (arena-rank 0.1.1 asks for exactly jax 0.8.1 and
-cannot be installed beside jaxrank.)
+1e-4 of a float64 Newton reference (written here, with SciPy); those that never are, are listed with their error, and
+timed once. Warm times are medians of interleaved repeats; the first call of each is timed apart. Peers come with the
+`benchmark` extra; one that is not installed, or that would take minutes, is left out. (arena-rank 0.1.1 asks for
+exactly jax 0.8.1 and cannot be installed beside jaxrank.) At last jaxrank alone, each size in a fresh process: the
+first call after the imports, the second, and the peak memory of the process.
 
     python experiments/benchmarks/btl.py [--quick] [--repeats N] [--only CASE] [--out DIR]
 """
 
 import argparse
 import dataclasses
+import functools
+import importlib
 import json
+import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +31,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 import jaxrank as jr
 
 ACCURATE = 1e-4
+PATIENCE = 15.0
+"""Seconds after which a contestant gets no tighter tolerance to try."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +51,11 @@ DENSE = ("evalica", "choix")
 CASES = [
     Case("K = 100, n = 6,000", 100, 6_000),
     Case("K = 1,000, n = 100,000", 1_000, 100_000),
-    Case("K = 1,000, banded", 1_000, 100_000, banded=True, skip=("choix",)),
+    Case("K = 1,000, banded", 1_000, 100_000, banded=True, skip=("evalica",)),
     Case("K = 10,000, n = 1,000,000", 10_000, 1_000_000, skip=DENSE),
     Case("K = 100,000, n = 10,000,000", 100_000, 10_000_000, skip=DENSE),
 ]
+ALONE = [(100, 6_000), (1_000, 100_000), (100_000, 10_000_000), (100_000, 100_000_000)]
 QUICK = [Case("K = 30, n = 600", 30, 600), Case("K = 60, banded", 60, 1_200, banded=True)]
 
 
@@ -104,19 +113,34 @@ def measure(case: Case, repeats: int) -> dict:
         for tolerance in tolerances:
             start = time.perf_counter()
             error = float(abs(fit(*data[0], case.count, tolerance) - truth).max())
-            row = rows.setdefault(name, {"first_call": time.perf_counter() - start, "wall": [], "cpu": []})
+            seconds = time.perf_counter() - start
+            row = rows.setdefault(name, {"first_call": seconds, "wall": [], "cpu": []})
             row |= {"tolerance": tolerance, "error": error}
-            if error <= ACCURATE:
+            if error <= ACCURATE or seconds > PATIENCE:
                 break
+    calls = 1 if case.rows > 500_000 or case.banded else 5
     for repeat in range(repeats):
         for name, row in rows.items():
+            if repeat and row["error"] > ACCURATE:
+                continue
             fit = installed()[name][0]
             winners, losers = data[1 + repeat % (len(data) - 1)]
-            wall, cpu = time.perf_counter(), time.process_time()
-            fit(winners, losers, case.count, row["tolerance"])
-            row["wall"].append(time.perf_counter() - wall)
-            row["cpu"].append(time.process_time() - cpu)
+            timed(row, functools.partial(fit, winners, losers, case.count, row["tolerance"]), calls)
     return summed_up(rows)
+
+
+def timed(row: dict, run, calls: int) -> None:
+    """Add the wall and CPU time of a call: of several after an untimed one, if asked for more than one.
+
+    The untimed one warms the caches and lets threads of the contestant before, which may still spin, come to rest.
+    """
+    if calls > 1:
+        run()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(calls):
+        run()
+    row["wall"].append((time.perf_counter() - wall) / calls)
+    row["cpu"].append((time.process_time() - cpu) / calls)
 
 
 def summed_up(rows: dict) -> dict:
@@ -130,14 +154,17 @@ def summed_up(rows: dict) -> dict:
 
 
 def many(fits: int, repeats: int) -> dict:
-    """600 tables of 100 items and 6,000 answers at once, against one evalica fit after the other."""
+    """600 tables of 100 items and 6,000 answers at once, against one fit of a peer after the other."""
     case = Case("", 100, 6_000)
     data = [answers(case, seed) for seed in range(fits)]
     tables = np.stack([np.bincount(w * 100 + v, minlength=10_000).reshape(100, 100) for w, v in data]).astype(float)
     peers = {"jaxrank": lambda: np.asarray(jr.btl_scores_of_many(jnp.asarray(tables, jnp.float32)).scores)}
     if "evalica" in installed():
         peer = installed()["evalica"][0]
-        peers["evalica"] = lambda: np.stack([peer(w, v, 100, 1e-8) for w, v in data])
+        peers["evalica"] = lambda: np.stack([peer(w, v, 100, 1e-6) for w, v in data])
+    if "choix" in installed():
+        other = installed()["choix"][0]
+        peers["choix"] = lambda: np.stack([other(w, v, 100, 1e-5) for w, v in data])
     truth = reference(*data[0], 100)
     rows: dict = {}
     for name, run in peers.items():
@@ -146,10 +173,7 @@ def many(fits: int, repeats: int) -> dict:
         rows[name] = {"first_call": time.perf_counter() - start, "error": error, "wall": [], "cpu": [], "tolerance": 0}
     for _ in range(repeats):
         for name, run in peers.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            run()
-            rows[name]["wall"].append(time.perf_counter() - wall)
-            rows[name]["cpu"].append(time.process_time() - cpu)
+            timed(rows[name], run, 1)
     return summed_up(rows)
 
 
@@ -165,6 +189,29 @@ def report(name: str, rows: dict) -> None:
             f" {row['tolerance']:10.0e} {1e3 * row['first_call']:14.0f}{'' if row['accurate'] else '  NOT ACCURATE'}",
             flush=True,
         )
+
+
+def alone(count: int, rows: int) -> None:
+    """Print first and second call and peak memory of a fit in this process; the data is made in pieces."""
+    winners, losers = (np.empty(rows, np.int32) for _ in range(2))
+    rng = np.random.default_rng(0)
+    scores = rng.normal(0, 1, count)
+    for piece in range(0, rows, 10**6):
+        size = min(10**6, rows - piece)
+        left, gap = rng.integers(0, count, size), rng.integers(1, count, size)
+        right = (left + gap) % count
+        won = rng.random(size) < 1 / (1 + np.exp(scores[right] - scores[left]))
+        winners[piece : piece + size] = np.where(won, left, right)
+        losers[piece : piece + size] = np.where(won, right, left)
+    fit, seconds = installed()["jaxrank"][0], []
+    importlib.import_module("jaxrank.btl")  # Else imported lazily: the first call is to show what compiling takes.
+    jax.block_until_ready(jax.jit(lambda x: x + 1)(1))
+    for _ in range(2):
+        start = time.perf_counter()
+        fit(winners, losers, count, 1e-5)
+        seconds.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"first_call": seconds[0], "second_call": seconds[1], "peak_mib": peak}))
 
 
 def draw(cases: dict, path: Path) -> None:
@@ -193,9 +240,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke size")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--only", type=int, help="run only this case, from 0; the last one is many fits at once")
+    parser.add_argument(
+        "--only", type=int, help="run only this case, from 0; then many fits at once; then jaxrank alone"
+    )
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--alone", type=int, nargs=2, metavar=("K", "N"), help="jaxrank only, in this process")
     arguments = parser.parse_args()
+    if arguments.alone:
+        alone(*arguments.alone)
+        return
     cases = QUICK if arguments.quick else CASES
     fits = 20 if arguments.quick else 600
     data: dict = {"versions": {"jax": jax.__version__, "jaxrank": jr.__version__}, "cases": {}}
@@ -208,10 +261,22 @@ def main() -> None:
         name = f"{fits} fits of K = 100, n = 6,000"
         data["cases"][name] = many(fits, arguments.repeats)
         report(name, data["cases"][name])
+    if arguments.only in (None, len(cases) + 1):
+        print(f"\n{'jaxrank alone':32s} {'first call s':>14s} {'second s':>10s} {'peak MiB':>10s}")
+        data["alone"] = {}
+        for count, rows in [(30, 600)] if arguments.quick else ALONE:
+            command = [sys.executable, __file__, "--alone", str(count), str(rows)]
+            row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            name = f"K = {count:,}, n = {rows:,}"
+            data["alone"][name] = row
+            print(
+                f"{name:32s} {row['first_call']:14.2f} {row['second_call']:10.3f} {row['peak_mib']:10.0f}", flush=True
+            )
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "btl.json").write_text(json.dumps(data, indent=2))
-    draw(data["cases"], arguments.out / "btl.png")
-    print(f"\nwritten to {arguments.out}/btl.json and btl.png")
+    if data["cases"]:
+        draw(data["cases"], arguments.out / "btl.png")
+    print(f"\nwritten to {arguments.out}")
 
 
 if __name__ == "__main__":
