@@ -1,18 +1,17 @@
 r"""Reward families: the divergence d(x, y) of two means, and where its inverse can lie.
 
-All divergences but the Gaussian are written with $\varphi(r) = r - \log(1 + r)$, which is computed without
-cancellation. In 32 bit the usual form, a difference of logarithms, loses its digits when intervals are short.
+All divergences but the Gaussian are written with `scaled_excess`. In 32 bit the usual form, a difference of
+logarithms, loses its digits when intervals are short.
 """
 
 from typing import Protocol, runtime_checkable
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks
+from jaxrank.excess import scaled_excess
 from jaxrank.trials import lift
 from jaxrank.types import leaf, pytree_dataclass
 
@@ -45,6 +44,10 @@ class Family(Protocol):
         """Steps h <= h' with d(mean, mean - h) <= level <= d(mean, mean - h'), or h' at the domain's end."""
         ...
 
+    def natural_step(self, mean: Float[Array, "..."], step: Float[Array, "..."]) -> tuple[Array, Array]:
+        """How far the natural parameter and the log-partition function go from `mean` to `mean + step`."""
+        ...
+
     def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """Raise `ValueError` if a mean lies outside the domain."""
         ...
@@ -69,40 +72,6 @@ class Newton(Protocol):
     def tighten_down(self, mean, level, guess) -> Float[Array, "..."]:
         """The same for d(mean, mean - h)."""
         ...
-
-
-def scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""Scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
-
-    With 1 + r = 2^k (1 + f) and 1 + f between the square roots of 1/2 and of 2,
-    $\varphi(r) = (r - f - k \log 2) + \varphi(f)$, and with s = f / (2 + f),
-    $\varphi(f) = s f - 2 (s^3/3 + s^5/5 + ...)$, whose terms do not cancel. At scale 0 the limit is `step`.
-    """
-    some = scale > 0
-    ratio = step * (1 / jnp.where(some, scale, 1))
-    return jnp.where(some, jnp.where(ratio > -1, scale * _excess(ratio), jnp.inf), step)
-
-
-def _excess(ratio):
-    """phi(ratio) for ratios above -1."""
-    info, whole = jnp.finfo(ratio.dtype), jnp.dtype(f"int{jnp.finfo(ratio.dtype).bits}")
-    near_half = np.asarray(0.5**0.5, ratio.dtype).view(whole)
-    power = (jax.lax.bitcast_convert_type(1 + ratio, whole) - near_half) >> info.nmant
-    shrink = jax.lax.bitcast_convert_type((info.maxexp - 1 - power) << info.nmant, ratio.dtype)
-    rest = ratio * shrink + (shrink - 1)
-    half = rest / (2 + rest)
-    square = half * half
-    # s^2 < .03: n terms leave .17^(2n+1) / (2n + 3) of the whole; 4 are enough for 32 bit, 11 for 64.
-    series = jnp.zeros_like(half)
-    for order in range(9 if info.bits == 32 else 23, 1, -2):
-        series = (series + 1.0 / order) * square
-    power = power.astype(ratio.dtype)
-    # log 2 in two parts, so that its rounding does not count.
-    far = ((ratio - power * LOG_2_HIGH) - rest) - power * LOG_2_LOW
-    return far + half * (rest - 2 * series)
-
-
-LOG_2_HIGH, LOG_2_LOW = 355 / 512, float(np.log(2) - 355 / 512)
 
 
 @pytree_dataclass
@@ -143,6 +112,11 @@ class Bernoulli:
         """See `Newton`."""
         return _tighten(1 - mean, mean, level, guess)
 
+    def natural_step(self, mean, step):
+        """The parameter is log(x / (1-x)), the function -log(1-x)."""
+        rest = -jnp.log1p(-step / (1 - mean))
+        return jnp.log1p(step / mean) + rest, rest
+
     def check_means(self, name, means):
         """See `Family`."""
         _checks.inside(name, means, 0, 1, closed=(True, True))
@@ -177,14 +151,6 @@ def _inside(mean, rest, level, guess):
     spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
     most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))
     return spare, jnp.clip(guess, 1e-3 * most, most), most
-
-
-def _newton(mean, rest, step, gap, expm1):
-    """The step after one Newton step towards gap = 0 in the coordinate v = -log(1 - step/rest).
-
-    There the divergence d(mean, mean + step) is convex, quadratic near 0 and linear far out.
-    """
-    return step - (rest - step) * expm1(gap * (mean + step) / step)
 
 
 def _expm1(x):
@@ -233,6 +199,11 @@ class Gaussian:
 
     reach_down = reach_up
 
+    def natural_step(self, mean, step):
+        """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
+        precision = 1 / lift(jnp.asarray(self.sigma, mean.dtype)) ** 2
+        return step * precision, step * (mean + step / 2) * precision
+
     def check_means(self, name, means):
         """See `Family`; checks sigma too."""
         _checks.inside("sigma", self.sigma, 0, float("inf"), closed=(False, False))
@@ -257,6 +228,10 @@ class Poisson:
     def reach_down(self, mean, level):
         """d(x, x-h) >= h^2 / (2x), and no mean lies below 0."""
         return jnp.zeros_like(mean), jnp.minimum(jnp.sqrt(2 * mean * level), mean)
+
+    def natural_step(self, mean, step):
+        """The parameter is log x, the function x."""
+        return jnp.log1p(step / mean), step
 
     def check_means(self, name, means):
         """See `Family`."""
@@ -290,6 +265,10 @@ class Exponential:
         """With r = x/y - 1 > 0: d = r - log(1+r) >= r^2 / (2 (1+r)), solved for r."""
         ratio = level + jnp.sqrt(level * level + 2 * level)
         return jnp.zeros_like(mean), mean * (ratio / (1 + ratio))
+
+    def natural_step(self, mean, step):
+        """The parameter is -1 / x, the function log x."""
+        return step / (mean * (mean + step)), jnp.log1p(step / mean)
 
     def check_means(self, name, means):
         """See `Family`."""

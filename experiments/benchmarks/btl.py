@@ -118,12 +118,12 @@ def measure(case: Case, repeats: int) -> dict:
             row |= {"tolerance": tolerance, "error": error}
             if error <= ACCURATE or seconds > PATIENCE:
                 break
-    calls = 1 if case.rows > 500_000 or case.banded else 5
     for repeat in range(repeats):
         for name, row in rows.items():
             if repeat and row["error"] > ACCURATE:
                 continue
             fit = installed()[name][0]
+            calls = 1 if case.rows > 500_000 or row["error"] > ACCURATE else 5
             winners, losers = data[1 + repeat % (len(data) - 1)]
             timed(row, functools.partial(fit, winners, losers, case.count, row["tolerance"]), calls)
     return summed_up(rows)
