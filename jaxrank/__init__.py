@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from jaxrank import metrics as metrics
     from jaxrank import model_checks as model_checks
     from jaxrank import plots as plots
+    from jaxrank import theory as theory
     from jaxrank.algorithms import LUCBRank as LUCBRank
     from jaxrank.algorithms import LUCBRankState as LUCBRankState
     from jaxrank.batch import Runs as Runs
@@ -68,11 +69,12 @@ _HOMES = {
     "partition": ["complete", "cut_points", "quantiles", "sizes", "top"],
     "plots": [],
     "simulation": ["Run", "run"],
+    "theory": [],
     "types": ["ANYONE", "Algorithm", "Environment", "Query"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF, "metrics", "model_checks", "plots"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOME_OF, "metrics", "model_checks", "plots", "theory"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

@@ -14,7 +14,7 @@ PASSES = 40
 """Gradients that L-BFGS may take before Newton's method takes over: on badly connected graphs first-order steps shrink
 long before the scores are right."""
 SLOW = 0.75
-"""Factor by which the error must shrink per pass, on the whole, for L-BFGS to go on."""
+"""Factor by which the error must shrink per step, on the whole, for L-BFGS to go on."""
 NEWTON_STEPS = 40
 
 
@@ -110,7 +110,7 @@ def climb(
             slope=-jnp.vdot(found.gradient, move),
             passes=climb.passes + found.tries,
             error=error,
-            allowed=jnp.where(climb.passes == 0, error, climb.allowed * SLOW ** found.tries.astype(error.dtype)),
+            allowed=jnp.where(climb.passes == 0, error, climb.allowed * SLOW),
             stuck=~found.good,
         )
 
