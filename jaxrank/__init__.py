@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from jaxrank.partition import quantiles as quantiles
     from jaxrank.partition import sizes as sizes
     from jaxrank.partition import top as top
+    from jaxrank.planning import Forecast as Forecast
+    from jaxrank.planning import Plan as Plan
+    from jaxrank.planning import plan as plan
     from jaxrank.simulation import Run as Run
     from jaxrank.simulation import run as run
     from jaxrank.types import ANYONE as ANYONE
@@ -67,6 +70,7 @@ _HOMES = {
     "metrics": [],
     "model_checks": [],
     "partition": ["complete", "cut_points", "quantiles", "sizes", "top"],
+    "planning": ["Forecast", "Plan", "plan"],
     "plots": [],
     "simulation": ["Run", "run"],
     "theory": [],

@@ -46,6 +46,15 @@ def mistakes(
     return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
 
 
+def share_placed(
+    order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"], boundaries: Boundaries
+) -> Float[Array, "*T"]:
+    """Share of items that an order puts in their true cluster."""
+    order, means = _aligned(order, means)
+    right = clusters(order, boundaries) == clusters(jnp.argsort(-means, axis=-1), boundaries)
+    return jnp.mean(right.astype(means.dtype), axis=-1)
+
+
 class Inversions(NamedTuple):
     """Pairs in the wrong order, split by whether the true clusters of the two differ."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxrank.fit import Fit
+from jaxrank.planning import Plan
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 """Okabe and Ito's palette, told apart with all common kinds of colour vision."""
@@ -38,5 +39,54 @@ def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level:
     axis.grid(axis="x", alpha=0.3)
     if tiers.any():
         axis.legend(loc="lower right")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
+    """Samples against epsilon, both logarithmic, with their cost on the right if there is a price."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    unit = "duels" if plan.duels else "samples"
+    for number, delta in enumerate(sorted({row.delta for row in plan.forecasts}, reverse=True)):
+        # A logarithmic axis has no place for epsilon = 0, and nothing for what never ends.
+        rows = [row for row in plan.forecasts if row.delta == delta and row.epsilon > 0 and np.isfinite(row.samples)]
+        colour = COLOURS[number % len(COLOURS)]
+        epsilon, samples = [row.epsilon for row in rows], np.asarray([row.samples for row in rows])
+        axis.plot(epsilon, samples, "o-", color=colour, label=f"LUCBRank, delta {delta:g}")
+        known = [row for row in rows if row.how == "simulated"]
+        if known:
+            axis.fill_between(
+                [row.epsilon for row in known],
+                [row.low for row in known],
+                [row.high for row in known],
+                color=colour,
+                alpha=0.25,
+            )
+        axis.plot(epsilon, [row.uniform for row in rows], "--", color=colour, label=f"uniform, delta {delta:g}")
+        axis.plot(epsilon, [row.upper_bound for row in rows], ":", color=colour, label=f"Theorem 2, delta {delta:g}")
+    if plan.all_pairs is not None:
+        axis.axhline(plan.all_pairs.samples, color="#666666", lw=1, ls="-.", label="every pair once, no guarantee")
+    if plan.at_budget is not None:
+        axis.axhline(plan.at_budget.samples, color="#000000", lw=1, label="your budget")
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    ticks = sorted({row.epsilon for row in plan.forecasts if row.epsilon > 0})
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlabel("epsilon: how far, in mean reward, an item may stand on the wrong side of a boundary")
+    axis.set_ylabel(f"{unit} until the guarantee")
+    axis.grid(alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
+    if price is not None:
+        each = float(price)
+        right = axis.secondary_yaxis(
+            "right", functions=(lambda n: np.asarray(n) * each, lambda cost: np.asarray(cost) / each)
+        )
+        right.set_ylabel(f"cost, at {price:g} each")
     figure.savefig(path, dpi=150)
     plt.close(figure)

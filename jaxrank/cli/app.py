@@ -6,6 +6,7 @@ import typer
 
 from jaxrank import __version__
 from jaxrank.cli.fit import fit
+from jaxrank.cli.plan import plan
 from jaxrank.cli.simulate import simulate
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(simulate)
 app.command()(fit)
+app.command()(plan)
 
 
 def _version(show: bool) -> None:

@@ -62,6 +62,30 @@ def whole_numbers(name: str, text: str) -> tuple[int, ...]:
         raise ValueError(f"{name} must be whole numbers such as 3,12, got {text!r}") from None
 
 
+EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
+"""The paper's Experiment 1: fifteen Bernoulli items, top 3 / middle / bottom 3."""
+
+
+def only_one(**options: object) -> str | None:
+    """The name of the option that was given, if any; two of them are an error."""
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
+    return given[0] if given else None
+
+
+def cut(boundaries: str | None, sizes: str | None, clusters: int | None):
+    """Where clusters end, from the three ways of saying it; None if not said."""
+    import jaxrank as jr
+
+    only_one(boundaries=boundaries, sizes=sizes, clusters=clusters)
+    if boundaries is not None:
+        return whole_numbers("boundaries", boundaries)
+    if sizes is not None:
+        return jr.sizes(*whole_numbers("sizes", sizes))
+    return None if clusters is None else jr.quantiles(clusters)
+
+
 def _looks_inline(text: str) -> bool:
     return "," in text and not Path(text).is_file()
 

@@ -8,9 +8,6 @@ import typer
 
 from jaxrank.cli import inputs
 
-EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
-"""The paper's Experiment 1: fifteen Bernoulli items, top 3 / middle / bottom 3."""
-
 
 def simulate(
     means: Annotated[str | None, typer.Option(help="Mean reward of every item: 0.5,0.4,... or a CSV file.")] = None,
@@ -55,32 +52,24 @@ def simulate(
 
 
 def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget, engine):
-    if means is not None and scores is not None:
-        raise ValueError("means and scores exclude each other: give one of the two")
-    values = EXPERIMENT_1
+    inputs.only_one(means=means, scores=scores)
+    values = inputs.EXPERIMENT_1
     if means is not None:
         values = inputs.numbers("means", means)
     elif scores is not None:
         values = inputs.numbers("scores", scores)
-    cuts = [("boundaries", boundaries), ("sizes", sizes), ("clusters", clusters)]
-    given = [name for name, value in cuts if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
+    points = inputs.cut(boundaries, sizes, clusters)
+    if points is None:
+        if len(values) != 15:
+            raise ValueError(
+                f"boundaries, sizes or clusters must be given for items of your own, got {len(values)} items"
+            )
+        points = (3, 12)
 
     import jax
     import numpy as np
 
     import jaxrank as jr
-
-    points: jr.partition.Boundaries = (3, 12)
-    if boundaries is not None:
-        points = inputs.whole_numbers("boundaries", boundaries)
-    elif sizes is not None:
-        points = jr.sizes(*inputs.whole_numbers("sizes", sizes))
-    elif clusters is not None:
-        points = jr.quantiles(clusters)
-    elif len(values) != 15:
-        raise ValueError(f"boundaries, sizes or clusters must be given for items of your own, got {len(values)} items")
 
     environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
     algorithm = jr.LUCBRank(num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha)

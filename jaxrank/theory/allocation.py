@@ -38,6 +38,11 @@ def characteristic_time(
     """
     means, order, points, family = ranked(means, boundaries, family)
     require_gaps(means, order, points)
+    return _characteristic_time(means, order, points, family)
+
+
+@functools.partial(jax.jit, static_argnames="points")
+def _characteristic_time(means, order, points, family) -> Allocation:
     above, below = _pairs(points, len(means))
     samples, price = _fewest_samples(jax.lax.stop_gradient(means), family, points)
     information = _information(family, means[above], means[below], samples[above], samples[below])
@@ -64,7 +69,6 @@ def _information(family, high, low, samples_high, samples_low):
     return samples_high * family.divergence(high, middle - high) + samples_low * family.divergence(low, middle - low)
 
 
-@functools.partial(jax.jit, static_argnames="points")
 def _fewest_samples(means, family, points):
     """Samples per item with the smallest sum that give every pair one unit of information, and each pair's price.
 
@@ -129,7 +133,7 @@ def _fewest_samples(means, family, points):
 
     even = _information(family, high, low, jnp.ones_like(high), jnp.ones_like(low))
     start = jnp.full_like(means, 2) / jnp.min(even)
-    samples, mu, _ = jax.lax.while_loop(going, turn, (start, jnp.sum(start) / count, jnp.zeros((), int)))
+    samples, _, _ = jax.lax.while_loop(going, turn, (start, jnp.sum(start) / count, jnp.zeros((), int)))
     price = 1 / spare(samples)
     # Prices add up to the number of samples, by the degree of the information.
     return samples, price * jnp.sum(samples) / jnp.sum(price * (spare(samples) + 1))

@@ -46,13 +46,17 @@ def hardness(
     known = _checks.concrete(epsilon)
     if known is not None and known == 0:
         require_gaps(means, order, points)
+    return _hardness(means, points, epsilon, family)
+
+
+@functools.partial(jax.jit, static_argnames="points")
+def _hardness(means, points, epsilon, family) -> Hardness:
     share = jax.lax.stop_gradient(_best_shares(jax.lax.stop_gradient(means), points, epsilon, family))
     low, high = means[jnp.asarray(points)], means[jnp.asarray(points) - 1]
     b = low + share * (high - low)
     return Hardness(jnp.sum(1 / jnp.maximum(nearest(means, points, b, family), epsilon**2 / 2)), b)
 
 
-@functools.partial(jax.jit, static_argnames="points")
 def _best_shares(means, points, epsilon, family):
     """Where in its gap each point stands: 0 is the lower end."""
     low, high = means[jnp.asarray(points)], means[jnp.asarray(points) - 1]

@@ -1,0 +1,248 @@
+"""`jaxrank plan`: what a guarantee will cost, before anyone pays."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jaxrank.cli import inputs
+
+if TYPE_CHECKING:
+    from jaxrank.planning import Plan
+
+
+def plan(
+    means: Annotated[str | None, typer.Option(help="Mean reward of every item: 0.5,0.4,... or a CSV file.")] = None,
+    scores: Annotated[
+        str | None, typer.Option(help="BTL score of every item, for duels: 1.2,0,... or a CSV file.")
+    ] = None,
+    answers: Annotated[
+        str | None, typer.Option(help="A pilot's pairwise answers (CSV, TSV, JSONL), to fit scores to.")
+    ] = None,
+    items: Annotated[int | None, typer.Option(help="Only the number of items: assumes normal BTL scores.")] = None,
+    boundaries: Annotated[str | None, typer.Option(help="Ranks after which a cluster ends, such as 3,12.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Cluster sizes instead, best first, such as 3,9,3.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
+    epsilon: Annotated[str, typer.Option(help="Tolerances to plan for.")] = "0.2,0.1,0.05",
+    delta: Annotated[str, typer.Option(help="Probabilities of a mistake to plan for.")] = "0.1",
+    alpha: Annotated[float, typer.Option(help="Exponent of the paper's exploration rate, above 1.")] = 1.1,
+    price: Annotated[float | None, typer.Option(help="Price of one judgement.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Judgements you could pay for.")] = None,
+    prior: Annotated[float, typer.Option(help="Prior precision for a pilot's scores; see fit.")] = 0.0,
+    trials: Annotated[int, typer.Option(help="Trials per setting.")] = 40,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw samples against epsilon to this .png, .svg or .pdf.")] = None,
+) -> None:
+    """Predict how many judgements a guarantee takes, what they cost, and what a smaller budget gives.
+
+    Examples: jaxrank plan --items 100 --clusters 5 --price 0.05 --budget 1000
+    or, after a pilot: jaxrank plan --answers pilot.csv --clusters 5 --budget 3000
+    """
+    with inputs.complaints():
+        result, source, notes = _plan(
+            means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, alpha, price, budget, prior,
+            trials, seed, plot,
+        )  # fmt: skip
+        report = _report(result, source, notes, price, alpha, seed)
+        if out is not None:
+            out.write_text(json.dumps(report, indent=2) + "\n")
+    typer.echo(json.dumps(report, indent=2) if as_json else _table(report))
+    if not as_json:
+        for path, what in ((out, "numbers are"), (plot, "picture is")):
+            if path is not None:
+                typer.echo(f"\nThe {what} in {path}.")
+
+
+def _plan(
+    means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, alpha, price, budget, prior,
+    trials, seed, plot,
+):  # fmt: skip
+    inputs.only_one(means=means, scores=scores, answers=answers, items=items)
+    if price is not None and not (price > 0 and math.isfinite(price)):
+        raise ValueError(f"price must be finite and above 0, got {price:g}")
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(plot)!r}")
+    points = inputs.cut(boundaries, sizes, clusters)
+    chosen = [_numbers(name, text) for name, text in (("epsilon", epsilon), ("delta", delta))]
+    if points is None and any(given is not None for given in (means, scores, answers, items)):
+        raise ValueError("boundaries, sizes or clusters must be given for items of your own")
+
+    import numpy as np
+
+    import jaxrank as jr
+
+    inputs.keep_compiled_programs()
+    notes: list[str] = []
+    if means is not None:
+        environment = jr.BernoulliArms(means=np.asarray(inputs.numbers("means", means)))
+        source = "the means given, direct rewards"
+    elif scores is not None:
+        environment = jr.Duels.btl(np.asarray(inputs.numbers("scores", scores)))
+        source = "the BTL scores given, duels"
+    elif answers is not None:
+        environment, source, notes = _from_pilot(answers, prior)
+    elif items is not None:
+        if items < 2:
+            raise ValueError(f"items must be at least 2, got {items}")
+        from scipy.special import ndtri
+
+        environment = jr.Duels.btl(ndtri((np.arange(items, 0, -1) - 0.5) / items))
+        source = "assumed BTL scores: evenly spread normal quantiles of standard deviation 1, duels"
+        notes.append(
+            "the scores are an assumption, not your data: a pilot of a few answers per item tells more (--answers)"
+        )
+    else:
+        environment = jr.BernoulliArms(means=np.asarray(inputs.EXPERIMENT_1))
+        source = "Experiment 1 of the paper, direct rewards"
+    result = jr.plan(
+        environment,
+        (3, 12) if points is None else points,
+        epsilons=chosen[0],
+        deltas=chosen[1],
+        alpha=alpha,
+        budget=budget,
+        trials=trials,
+        seed=seed,
+    )
+    if plot is not None:
+        jr.plots.draw_plan(result, plot, price)
+    return result, source, notes
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(cell) for cell in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{name} must be numbers such as 0.2,0.1,0.05, got {text!r}") from None
+
+
+def _from_pilot(answers: str, prior: float):
+    import numpy as np
+
+    import jaxrank as jr
+
+    data = jr.Comparisons.read(answers)
+    try:
+        fitted = jr.fit_btl(data, prior=prior)
+    except ValueError as error:
+        raise ValueError(f"answers are too few to plan from: {error} (here: --prior 0.1)") from None
+    notes = []
+    variance = float(np.var(fitted.scores, ddof=1))
+    noise = float(np.mean(fitted.standard_errors**2)) if data.num_items <= jr.fit.MOST_FOR_ERRORS else 0.0
+    if noise > 0.1 * variance:
+        share = min(noise / variance, 1.0)
+        notes.append(
+            f"the pilot is thin: about {share:.0%} of the spread of its scores is noise, so the true items are closer "
+            "together and the true cost is higher"
+        )
+    if prior > 0:
+        notes.append(f"scores fitted with a prior of precision {prior:g}")
+    source = f"BTL scores fitted to {data.total:,.0f} answers about {data.num_items} items in {answers}, duels"
+    return jr.Duels.btl(fitted.scores), source, notes
+
+
+def _report(result: "Plan", source: str, notes: list[str], price: float | None, alpha: float, seed: int):
+    import jaxrank as jr
+
+    def cost(samples: float) -> float | None:
+        return _plain(samples * price) if price is not None else None
+
+    rows = [
+        {**{name: _plain(value) for name, value in row._asdict().items()}, "cost": cost(row.samples)}
+        for row in result.forecasts
+    ]
+    report: dict[str, Any] = dataclasses.asdict(result)
+    for name in ("at_budget", "all_pairs"):
+        entry = getattr(result, name)
+        report[name] = None if entry is None else {**entry._asdict(), "cost": cost(entry.samples)}
+    return {
+        **report,
+        "source": source,
+        "notes": notes,
+        "forecasts": rows,
+        "lower_bounds": {f"{delta:g}": _plain(value) for delta, value in result.lower_bounds.items()},
+        "price": price,
+        "alpha": alpha,
+        "seed": seed,
+        "verdict": _verdict(result, price),
+        "version": jr.__version__,
+    }
+
+
+def _plain(value) -> Any:
+    return value if isinstance(value, str) else (float(value) if math.isfinite(value) else None)
+
+
+def _verdict(result: "Plan", price: float | None) -> list[str]:
+    """Which way is cheaper, in plain words."""
+    unit = "duels" if result.duels else "samples"
+
+    def money(samples: float) -> str:
+        return "" if price is None else f" ({samples * price:,.2f})"
+
+    lines = []
+    for row in result.forecasts:
+        if not (math.isfinite(row.samples) and math.isfinite(row.uniform)):
+            continue
+        ratio = row.uniform / row.samples
+        setting = f"epsilon {row.epsilon:g}, delta {row.delta:g}"
+        other = f"uniform sampling with the same bounds about {row.uniform:,.0f}"
+        cheaper = f"adaptive is {ratio:.1f}x cheaper" if ratio > 1 else f"uniform is {1 / ratio:.1f}x cheaper"
+        lines.append(f"{setting}: adaptive takes {row.samples:,.0f} {unit}, {other}: {cheaper}.")
+    whole = result.all_pairs
+    if whole is not None:
+        first = min(row.samples for row in result.forecasts)
+        fewer = "fewer than any guarantee here" if whole.samples < first else "more than the loosest guarantee here"
+        lines.append(
+            f"Asking every pair once takes {whole.samples:,} duels{money(whole.samples)}, {fewer}; it guarantees "
+            f"nothing, and puts {whole.uniform:.0%} of the items in the right cluster."
+        )
+    stop = result.at_budget
+    if stop is not None:
+        better = "adaptive" if stop.adaptive > stop.uniform else "uniform"
+        lines.append(
+            f"With {stop.samples:,} {unit}{money(stop.samples)}: {stop.adaptive:.0%} of the items in the right cluster "
+            f"by adaptive sampling, {stop.uniform:.0%} by uniform; {better} sampling gives more for it."
+        )
+        if result.duels and better == "uniform":
+            lines.append(
+                "(A uniform duel counts for both of its items; an adaptive one only for the item it was asked about.)"
+            )
+    return lines
+
+
+def _table(report: dict[str, Any]) -> str:
+    unit = "duels" if report["duels"] else "samples"
+    lines = [f"NOTE: {note}" for note in report["notes"]] + [""] * bool(report["notes"])
+    lines += [
+        f"{report['num_items']} items, boundaries {tuple(report['boundaries'])}; {report['source']}",
+        f"LUCBRank, alpha {report['alpha']:g}, {report['trials']} trials per line, seed {report['seed']}",
+        "",
+        f"  epsilon  delta  {unit:>14s}  {'95% interval of the mean':>26s}  {'95% need less than':>18s}"
+        f"  {'Theorem 2':>14s}" + (f"  {'cost':>14s}" if report["price"] is not None else ""),
+    ]
+
+    def shown(value, width):
+        return f"{value:{width},.0f}" if value is not None else f"{'-':>{width}s}"
+
+    for row in report["forecasts"]:
+        span = f"{row['low']:,.0f} to {row['high']:,.0f}" if row["low"] is not None else f"({row['how']})"
+        if row["samples"] is None:
+            span = "(never: means are tied)"
+        cost = "" if report["price"] is None else ("  " + shown(row["cost"], 14))
+        lines.append(
+            f"  {row['epsilon']:7g}  {row['delta']:5g}  {shown(row['samples'], 14)}  {span:>26s}"
+            f"  {shown(row['most'], 18)}  {shown(row['upper_bound'], 14)}{cost}"
+        )
+    lines.append("")
+    for delta, bound in report["lower_bounds"].items():
+        if bound is not None:
+            lines.append(
+                f"No algorithm does epsilon 0 at delta {delta} with fewer than {bound:,.0f} {unit} on average."
+            )
+    return "\n".join([*lines, "", *report["verdict"]])

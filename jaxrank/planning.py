@@ -1,0 +1,235 @@
+"""What a guarantee will cost, and what stopping earlier gives: `plan`."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrank import _checks, metrics, theory
+from jaxrank.algorithms import LUCBRank
+from jaxrank.batch import simulate
+from jaxrank.confidence import Design, ExplorationRate, kl_lower, kl_upper
+from jaxrank.environments import BernoulliArms, Duels, ScoredDuels
+from jaxrank.partition import Boundaries, cut_points
+
+MOST_SAMPLES = 10**7
+"""Samples per trial beyond which a setting is extrapolated, not simulated."""
+UNIFORM_TRIALS = 400
+
+
+class _Setting(NamedTuple):
+    epsilon: float
+    delta: float
+    alpha: float
+
+    def algorithm(self, num_items: int, points: tuple[int, ...]) -> LUCBRank:
+        return LUCBRank(
+            num_items=num_items, boundaries=points, delta=self.delta, epsilon=self.epsilon, alpha=self.alpha
+        )
+
+
+class Forecast(NamedTuple):
+    """What LUCBRank is expected to take for one setting."""
+
+    epsilon: float
+    delta: float
+    samples: float
+    """Mean over trials."""
+    low: float
+    """95% interval of the mean, with `high`; NaN where extrapolated."""
+    high: float
+    most: float
+    """95% of the trials took fewer; NaN where extrapolated."""
+    how: Literal["simulated", "extrapolated"]
+    upper_bound: float
+    """Theorem 2; infinite where epsilon = 0 and means are tied across a boundary."""
+    uniform: float
+    """Estimate of what uniform sampling with the same bounds takes: as if every empirical mean were exact."""
+
+
+class AtBudget(NamedTuple):
+    """Expected share of items in the right cluster, with so many samples."""
+
+    samples: int
+    adaptive: float
+    uniform: float
+    """Every item sampled as often as every other; a duel counts for both of its items."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to expect before anyone is paid."""
+
+    num_items: int
+    boundaries: tuple[int, ...]
+    duels: bool
+    trials: int
+    forecasts: list[Forecast]
+    lower_bounds: dict[float, float]
+    """Sharp lower bound at epsilon = 0, by delta: no algorithm with that guarantee takes fewer on average."""
+    at_budget: AtBudget | None
+    all_pairs: AtBudget | None
+    """Every pair asked once, K(K-1)/2 duels: no guarantee. None without duels."""
+
+
+def plan(
+    environment: BernoulliArms | Duels | ScoredDuels,
+    boundaries: Boundaries,
+    *,
+    epsilons: Sequence[float] = (0.2, 0.1, 0.05),
+    deltas: Sequence[float] = (0.1,),
+    alpha: float = 1.1,
+    budget: int | None = None,
+    trials: int = 40,
+    seed: int = 0,
+    max_samples: int = MOST_SAMPLES,
+    progress: bool | None = None,
+) -> Plan:
+    """Simulate LUCBRank on what is believed to be the truth, and set it beside the theory and uniform sampling.
+
+    Args:
+      environment: arms or duels with the means or scores you expect.
+      boundaries: where clusters end, as for `LUCBRank`.
+      epsilons: tolerances to plan for; any order.
+      deltas: risks to plan for.
+      alpha: exponent of the paper's exploration rate.
+      budget: samples you could pay for; adds what to expect if you stop there.
+      trials: trials per setting.
+      seed: of the random numbers.
+      max_samples: per trial. A setting that would take more is extrapolated along Theorem 2 from the one before it.
+      progress: as in `simulate`.
+    """
+    environment.check()
+    trials = _checks.whole("trials", trials, low=2)
+    for name, values, high in (("epsilon", epsilons, float("inf")), ("delta", deltas, 1.0)):
+        _checks.require(len(values) > 0, name, "must not be empty", "none")
+        for value in values:
+            _checks.inside(name, value, 0, high, closed=(name == "epsilon", False))
+    means = np.asarray(environment.means, float)
+    points = cut_points(len(means), boundaries)
+    if budget is not None:
+        budget = _checks.whole("budget", budget, low=len(means))
+    key = jax.random.key(seed)
+    forecasts, lower_bounds = [], {}
+    for delta in sorted(deltas, reverse=True):
+        known = None
+        for epsilon in sorted(epsilons, reverse=True):
+            setting = _Setting(float(epsilon), float(delta), float(alpha))
+            known = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
+            forecasts.append(known)
+        lower_bounds[float(delta)] = _lower_bound(means, points, delta)
+    duels = not isinstance(environment, BernoulliArms)
+
+    def stopped_at(samples: int, uniform: float) -> AtBudget:
+        algorithm = _Setting(min(epsilons), min(deltas), alpha).algorithm(len(means), points)
+        runs = simulate(key, algorithm, environment, trials, max_samples=samples, progress=progress)
+        adaptive = float(np.mean(metrics.share_placed(runs.order, means, points)))
+        return AtBudget(samples, adaptive, uniform)
+
+    rng = np.random.default_rng(seed)
+    at_budget = all_pairs = None
+    if budget is not None:
+        at_budget = stopped_at(budget, _uniform_share(rng, environment, means, points, budget))
+    if duels:
+        every = len(means) * (len(means) - 1) // 2
+        all_pairs = stopped_at(max(every, len(means)), _uniform_share(rng, environment, means, points, None))
+    return Plan(
+        num_items=len(means),
+        boundaries=points,
+        duels=duels,
+        trials=trials,
+        forecasts=forecasts,
+        lower_bounds=lower_bounds,
+        at_budget=at_budget,
+        all_pairs=all_pairs,
+    )
+
+
+def _lower_bound(means, points, delta) -> float:
+    ranked = -np.sort(-means)
+    if any(ranked[point - 1] == ranked[point] for point in points):
+        return float("inf")
+    return float(theory.sharp_lower_bound(means, points, delta=min(delta, 0.5)))
+
+
+def _forecast(key, environment, means, points, setting, before, trials, max_samples, progress) -> Forecast:
+    epsilon, delta, alpha = setting
+    ranked = -np.sort(-means)
+    tied = epsilon == 0 and any(ranked[point - 1] - ranked[point] <= 1e-6 for point in points)
+    bound = (
+        float("inf") if tied else float(theory.upper_bound(means, points, delta=delta, epsilon=epsilon, alpha=alpha))
+    )
+    uniform = float("inf") if tied else _uniform_samples(ranked, points, setting)
+
+    def guessed(samples: float) -> Forecast:
+        return Forecast(epsilon, delta, samples, np.nan, np.nan, np.nan, "extrapolated", bound, uniform)
+
+    if tied:
+        return guessed(float("inf"))
+    # The first setting has nothing to go by but the usual ratio of samples to the bound.
+    expected = bound / 30 if before is None else before.samples * bound / before.upper_bound
+    if expected > max_samples:
+        return guessed(expected)
+    algorithm = setting.algorithm(len(means), points)
+    runs = simulate(key, algorithm, environment, trials, max_samples=4 * max_samples, progress=progress)
+    if len(runs.samples) < 2 or not runs.done.all():
+        return guessed(max(expected, float(runs.samples.mean()) if len(runs.samples) else 0.0))
+    mean, error = float(runs.samples.mean()), float(runs.samples.std(ddof=1)) / len(runs.samples) ** 0.5
+    most = float(np.quantile(runs.samples, 0.95))
+    return Forecast(epsilon, delta, mean, mean - 1.96 * error, mean + 1.96 * error, most, "simulated", bound, uniform)
+
+
+def _uniform_samples(ranked, points, setting: _Setting) -> float:
+    """Samples until all boundaries are settled, if every item is sampled in turn and its mean is met exactly."""
+    count = len(ranked)
+    last, first = ranked[np.asarray(points) - 1], ranked[np.asarray(points)]
+    rate, design = ExplorationRate(alpha=setting.alpha), Design(count, len(points))
+
+    def settled(rounds: int) -> bool:
+        return bool(_settled(rounds, first, last, setting.delta, setting.epsilon, rate, design))
+
+    with jax.enable_x64(True):
+        low, high = 0, 1
+        while not settled(high):
+            low, high = high, 2 * high
+            if high > 2**52:
+                return float("inf")
+        while high - low > 1 + low // 1_000:
+            middle = (low + high) // 2
+            low, high = (low, middle) if settled(middle) else (middle, high)
+    return float(count * high)
+
+
+@functools.partial(jax.jit, static_argnames="design")
+def _settled(rounds, first, last, delta, epsilon, rate, design):
+    pulls = jnp.full(first.shape, rounds)
+    threshold = rate.threshold(means=last, pulls=pulls, rounds=rounds, delta=delta, design=design)
+    return jnp.all(kl_upper(first, pulls, threshold) - kl_lower(last, pulls, threshold) < epsilon)
+
+
+def _uniform_share(rng, environment, means, points, samples: int | None) -> float:
+    """Expected share of items in the right cluster after uniform sampling; None asks every pair once."""
+    count = len(means)
+    if isinstance(environment, BernoulliArms):
+        pulls = np.full(count, (samples or 0) // count) + (np.arange(count) < (samples or 0) % count)
+        scores = rng.binomial(pulls, means, (UNIFORM_TRIALS, count)) / np.maximum(pulls, 1)
+    else:
+        everyone = jnp.arange(count)
+        left, right = np.triu_indices(count, 1)
+        chance = np.asarray(jax.vmap(lambda i: environment.win_probability(jnp.full(count, i), everyone))(everyone))
+        trials = max(20, min(UNIFORM_TRIALS, 20_000_000 // len(left)))
+        scores = np.empty((trials, count))
+        for trial in range(trials):
+            pairs = len(left)
+            times = np.ones(pairs, int) if samples is None else rng.multinomial(samples, np.full(pairs, 1 / pairs))
+            won = rng.binomial(times, np.clip(chance[left, right], 0, 1))
+            wins = np.bincount(left, won, count) + np.bincount(right, times - won, count)
+            met = np.bincount(left, times, count) + np.bincount(right, times, count)
+            scores[trial] = np.where(met > 0, wins / np.maximum(met, 1), 0.5)
+    # Ties are broken at random, as they are in every algorithm here.
+    order = np.lexsort((rng.random(scores.shape), -scores), axis=-1)
+    return float(np.mean(metrics.share_placed(order, means, points)))
