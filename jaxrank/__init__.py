@@ -10,8 +10,14 @@ if TYPE_CHECKING:
     from jaxrank import model_checks as model_checks
     from jaxrank import plots as plots
     from jaxrank import theory as theory
+    from jaxrank.algorithms import ActiveRanking as ActiveRanking
+    from jaxrank.algorithms import ActiveRankingState as ActiveRankingState
     from jaxrank.algorithms import LUCBRank as LUCBRank
     from jaxrank.algorithms import LUCBRankState as LUCBRankState
+    from jaxrank.algorithms import Quicksort as Quicksort
+    from jaxrank.algorithms import QuicksortState as QuicksortState
+    from jaxrank.algorithms import Uniform as Uniform
+    from jaxrank.algorithms import UniformState as UniformState
     from jaxrank.batch import Runs as Runs
     from jaxrank.batch import simulate as simulate
     from jaxrank.btl import btl_scores as btl_scores
@@ -51,7 +57,16 @@ if TYPE_CHECKING:
 
 # Names are loaded on first use, so that `jaxrank --help` need not wait for JAX.
 _HOMES = {
-    "algorithms": ["LUCBRank", "LUCBRankState"],
+    "algorithms": [
+        "ActiveRanking",
+        "ActiveRankingState",
+        "LUCBRank",
+        "LUCBRankState",
+        "Quicksort",
+        "QuicksortState",
+        "Uniform",
+        "UniformState",
+    ],
     "batch": ["Runs", "simulate"],
     "btl": ["btl_scores", "btl_scores_of_many", "fit_btl", "fit_thurstone"],
     "comparisons": ["Comparisons"],

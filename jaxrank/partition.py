@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
@@ -80,6 +82,26 @@ def cut_points(num_items: int, boundaries: Boundaries) -> tuple[int, ...]:
     )
     _checks.require(points[-1] < num_items, name, f"must not exceed the number of items, {num_items}", points)
     return points
+
+
+def tied_boundary(
+    means: Float[ArrayLike, "*I K"], points: tuple[int, ...], strict: Bool[ArrayLike, "*I"] = True
+) -> tuple[int, float] | None:
+    """A boundary whose two means are equal, and that mean; None if there is none, or the means are traced.
+
+    Only instances with `strict` are looked at. Gaps below the rounding of the means themselves count as well: they
+    would take more samples than can be counted.
+    """
+    values, matters = _checks.concrete(means), _checks.concrete(strict)
+    if values is None or matters is None:
+        return None
+    ranked = -np.sort(-values, axis=-1)
+    for point in points:
+        below = ranked[..., point]
+        tied = (ranked[..., point - 1] - below <= 1e-6 * np.maximum(1, abs(below))) & matters
+        if tied.any():
+            return point, float(np.atleast_1d(below)[np.argmax(np.atleast_1d(tied))])
+    return None
 
 
 def ranks(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:

@@ -45,6 +45,8 @@ class Forecast(NamedTuple):
     most: float
     """95% of the trials took fewer; NaN where extrapolated."""
     how: Literal["simulated", "extrapolated"]
+    trials: int
+    """Finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated."""
     upper_bound: float
     """Theorem 2; infinite where epsilon = 0 and means are tied across a boundary."""
     uniform: float
@@ -91,6 +93,8 @@ def plan(
 ) -> Plan:
     """Simulate LUCBRank on what is believed to be the truth, and set it beside the theory and uniform sampling.
 
+    Ctrl-C ends the simulating: settings not yet reached are extrapolated.
+
     Args:
       environment: arms or duels with the means or scores you expect.
       boundaries: where clusters end, as for `LUCBRank`.
@@ -121,6 +125,9 @@ def plan(
             setting = _Setting(float(epsilon), float(delta), float(alpha))
             known = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
             forecasts.append(known)
+            if known.how == "simulated" and known.trials < trials:
+                # Ctrl-C: what is left is worked out without simulating.
+                max_samples, budget = 0, None
         lower_bounds[float(delta)] = _lower_bound(means, points, delta)
     duels = not isinstance(environment, BernoulliArms)
 
@@ -134,7 +141,7 @@ def plan(
     at_budget = all_pairs = None
     if budget is not None:
         at_budget = stopped_at(budget, _uniform_share(rng, environment, means, points, budget))
-    if duels:
+    if duels and max_samples > 0:
         every = len(means) * (len(means) - 1) // 2
         all_pairs = stopped_at(max(every, len(means)), _uniform_share(rng, environment, means, points, None))
     return Plan(
@@ -166,7 +173,7 @@ def _forecast(key, environment, means, points, setting, before, trials, max_samp
     uniform = float("inf") if tied else _uniform_samples(ranked, points, setting)
 
     def guessed(samples: float) -> Forecast:
-        return Forecast(epsilon, delta, samples, np.nan, np.nan, np.nan, "extrapolated", bound, uniform)
+        return Forecast(epsilon, delta, samples, np.nan, np.nan, np.nan, "extrapolated", 0, bound, uniform)
 
     if tied:
         return guessed(float("inf"))
@@ -180,7 +187,8 @@ def _forecast(key, environment, means, points, setting, before, trials, max_samp
         return guessed(max(expected, float(runs.samples.mean()) if len(runs.samples) else 0.0))
     mean, error = float(runs.samples.mean()), float(runs.samples.std(ddof=1)) / len(runs.samples) ** 0.5
     most = float(np.quantile(runs.samples, 0.95))
-    return Forecast(epsilon, delta, mean, mean - 1.96 * error, mean + 1.96 * error, most, "simulated", bound, uniform)
+    low, high = mean - 1.96 * error, mean + 1.96 * error
+    return Forecast(epsilon, delta, mean, low, high, most, "simulated", len(runs.samples), bound, uniform)
 
 
 def _uniform_samples(ranked, points, setting: _Setting) -> float:

@@ -43,18 +43,8 @@ class _Climb(NamedTuple):
     error: Float[Array, ""]
     allowed: Float[Array, ""]
     """Largest error, after a few passes, for which it is worth while to go on."""
-    stuck: Bool[Array, ""]
-
-
-class _Step(NamedTuple):
-    """How far to go along the direction, and the gradient where the last try led."""
-
-    length: Float[Array, ""]
-    """Of the next try."""
-    place: Scores
-    gradient: Scores
-    tries: Int[Array, ""]
-    good: Bool[Array, ""]
+    astray: Bool[Array, ""]
+    """Whether the last step did not lower the slope along it: time for Newton's method."""
 
 
 def maximise(
@@ -72,56 +62,41 @@ def rough_scores(wins: Float[AnyArray, "K"], losses: Float[AnyArray, "K"]) -> Sc
 def climb(
     data: Table | List, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:
-    """By L-BFGS. The step is accepted if the slope along it shrank, else mended by the secant rule."""
+    """By L-BFGS with whole steps: the first step that does not lower the slope along it ends the climb."""
     wins, losses = data.totals
     start = rough_scores(wins, losses) if start is None else start
     scale = jnp.sqrt((wins + 0.5) * (losses + 0.5) / (wins + losses + 1) + prior)
     method = optax.scale_by_lbfgs(memory_size=5, scale_init_precond=False)
 
-    def step(climb: _Climb) -> _Step:
-        def go(step: _Step) -> _Step:
-            place = climb.place + step.length * climb.direction
-            scores = place / scale
-            gradient = (prior * scores - data.gradient(link, scores)) / scale
-            slope = jnp.vdot(gradient, climb.direction)
-            apart = climb.slope - slope
-            secant = jnp.where(apart < 0, climb.slope / jnp.where(apart < 0, apart, 1), 4)
-            return _Step(
-                length=step.length * jnp.clip(secant, 0.1, 4),
-                place=place,
-                gradient=gradient,
-                tries=step.tries + 1,
-                good=jnp.abs(slope) <= 0.9 * jnp.abs(climb.slope),
-            )
-
-        start = _Step(one, climb.place, climb.place, jnp.zeros_like(climb.passes), jnp.zeros_like(climb.stuck))
-        return jax.lax.while_loop(lambda step: ~step.good & (step.tries < 8), go, start)
-
     def turn(climb: _Climb) -> _Climb:
-        found = step(climb)
+        place = climb.place + climb.direction
+        scores = place / scale
+        gradient = (prior * scores - data.gradient(link, scores)) / scale
         # Optax mixes whole numbers of 32 and 64 bit, which a caller's strict promotion would refuse.
         with jax.numpy_dtype_promotion("standard"):
-            move, memory = cast(tuple[Array, optax.OptState], method.update(found.gradient, climb.memory, found.place))
-        error = jnp.max(jnp.abs(found.gradient / scale))
+            move, memory = cast(tuple[Array, optax.OptState], method.update(gradient, climb.memory, place))
+        error = jnp.max(jnp.abs(gradient / scale))
+        # The first step, a plain gradient's, is halved: between two items a whole one would overshoot by as much again.
+        move = move * jnp.where(climb.passes == 0, 0.5, 1).astype(move.dtype)
         return _Climb(
-            place=found.place,
+            place=place,
             memory=memory,
             direction=-move,
-            slope=-jnp.vdot(found.gradient, move),
-            passes=climb.passes + found.tries,
+            slope=-jnp.vdot(gradient, move),
+            passes=climb.passes + 1,
             error=error,
             allowed=jnp.where(climb.passes == 0, error, climb.allowed * SLOW),
-            stuck=~found.good,
+            astray=jnp.abs(jnp.vdot(gradient, climb.direction)) > 0.9 * jnp.abs(climb.slope),
         )
 
     def going(climb: _Climb):
         slow = (climb.passes >= 8) & (climb.error > climb.allowed)
-        return (climb.error > tolerance) & (climb.passes < PASSES) & ~slow & ~climb.stuck
+        return (climb.error > tolerance) & (climb.passes < PASSES) & ~slow & ~climb.astray
 
-    # The first turn goes nowhere, and is always accepted: it only looks around.
-    place, number, no = start * scale, jnp.zeros((), int), jnp.zeros((), bool)
-    one, endless = jnp.ones((), start.dtype), jnp.full((), jnp.inf, start.dtype)
-    first = _Climb(place, method.init(place), jnp.zeros_like(place), one, number, endless, endless, no)
+    # The first turn goes nowhere: it only looks around.
+    place, endless = start * scale, jnp.full((), jnp.inf, start.dtype)
+    number, no = jnp.zeros((), int), jnp.zeros((), bool)
+    first = _Climb(place, method.init(place), jnp.zeros_like(place), endless, number, endless, endless, no)
     last = jax.lax.while_loop(going, turn, first)
     scores = last.place / scale
     return Solution(

@@ -41,6 +41,11 @@ def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
     return Tally(pulls=pulls, sums=sums, lost=lost)
 
 
+def add_duels(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
+    """The tally with the unmasked answers credited to both items of a pair: a win of one is a loss of the other."""
+    return add(add(tally, query, reward), query._replace(item=query.opponent), 1 - reward)
+
+
 def _two_sum(a, b):
     """A + b and its rounding error, exactly (Knuth)."""
     total = a + b

@@ -14,12 +14,18 @@ from jaxrank import algorithms
 MEANS = np.array([0.85, 0.2, 0.6, 0.4, 0.1])
 CASES = {
     "LUCBRank": lambda delta: jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
+    "ActiveRanking": lambda delta: jr.ActiveRanking(num_items=5, boundaries=(1, 3), delta=delta, factor="code"),
+    "Quicksort": lambda delta: jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12),
+    "Uniform": lambda delta: jr.Uniform(num_items=5),
 }
+MOST = 5_000
+"""Samples after which an algorithm that never stops is stopped; the others have ended long before."""
 VARIANTS = {
     **CASES,
     "LUCBRank, provable": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, variant="provable", sample_once=True
     ),
+    "Uniform, pairs": lambda delta: jr.Uniform(num_items=5, pairs=True),
     "LUCBRank, batches": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4
     ),
@@ -37,7 +43,13 @@ def make(request):
 def environment_of(algorithm):
     if isinstance(getattr(algorithm, "family", None), jr.Gaussian):
         return jr.GaussianArms(means=MEANS, sigma=0.5)
+    if algorithm.asks_pairs:
+        return jr.Duels.btl(4 * MEANS)
     return jr.BernoulliArms(means=MEANS)
+
+
+def stops(algorithm):
+    return not isinstance(algorithm, jr.Uniform)
 
 
 def test_every_public_algorithm_is_here():
@@ -52,9 +64,10 @@ def host_loop(algorithm, environment, key, turns):
     state = algorithm.init(init_key)
     samples = 0
     for turn in range(turns):
-        if bool(algorithm.done(state)):
+        if bool(algorithm.done(state)) or samples == MOST:
             break
         query = ask(jax.random.fold_in(ask_key, turn), state)
+        query = query._replace(mask=query.mask & (jnp.cumsum(query.mask) <= MOST - samples))
         state = tell(state, query, draw(jax.random.fold_in(answer_key, turn), query))
         samples += int(query.mask.sum())
     return state, samples
@@ -64,13 +77,13 @@ def test_host_loop_equals_compiled_run_and_vmapped_lane(make, key):
     algorithm = make(0.1)
     environment = environment_of(algorithm)
     state, samples = host_loop(algorithm, environment, key, 10_000)
-    assert bool(algorithm.done(state))
-    result = jax.jit(jr.run)(key, algorithm, environment)
+    assert bool(algorithm.done(state)) == stops(algorithm)
+    result = jax.jit(jr.run)(key, algorithm, environment, max_samples=MOST)
     assert int(result.samples) == samples
     np.testing.assert_array_equal(result.pulls, state.tally.pulls)
     np.testing.assert_array_equal(result.order, algorithm.order(state))
     keys = jnp.stack([jax.random.key(1), key, jax.random.key(2)])
-    lanes = jax.vmap(lambda k: jr.run(k, algorithm, environment))(keys)
+    lanes = jax.vmap(lambda k: jr.run(k, algorithm, environment, max_samples=MOST))(keys)
     chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf[1], lanes), result)
 
 
@@ -106,7 +119,8 @@ def test_one_compilation_for_all_numbers(make):
     for number, delta in enumerate([0.1, 0.01, 0.5]):
         algorithm = make(delta)
         environment = environment_of(algorithm)
-        environment = dataclasses.replace(environment, means=jnp.asarray(MEANS * (1 - 0.1 * number), float))
+        name = "scores" if algorithm.asks_pairs else "means"
+        environment = dataclasses.replace(environment, **{name: jnp.asarray(MEANS * (1 - 0.1 * number), float)})
         assert int(one(jax.random.key(number), algorithm, environment)) == 50
 
 
@@ -115,5 +129,7 @@ def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
     environment = environment_of(algorithm)
     for budget in (1, 3, 5, 12):
         result = jr.run(key, algorithm, environment, max_samples=budget)
-        assert int(result.samples) == budget == int(result.pulls.sum())
+        credited = 2 if algorithm.asks_pairs else 1
+        assert int(result.samples) == budget
+        assert int(result.pulls.sum()) == credited * budget
         assert not bool(result.done)

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.once
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
-
 # Divergences written from their definitions.
 DIVERGENCES = {
     "Bernoulli": lambda x, y: x * np.log(x / y) + (1 - x) * np.log((1 - x) / (1 - y)),
@@ -60,7 +59,7 @@ def test_chernoff_information_at_the_ends_and_for_equal_means():
 
 
 def test_the_numbers_of_experiment_1():
-    """Worked out by independent code (see the issue's notes), to the digits it printed."""
+    """Worked out by independent NumPy code from the paper, to the digits that it printed."""
     cuts = (3, 12)
     assert theory.chernoff_information(0.425, 0.4) == pytest.approx(3.224839e-4, abs=5e-11)
     for alpha, constant in ((1.1, 4.011736), (1.5, 5.690345), (2, 8.095688)):
@@ -173,8 +172,7 @@ def characteristic_time_by_cutting_planes(means, cuts):
     ]
 
     def d(x, y):
-        parts = [u * np.log(u / v) for u, v in ((x, y), (1 - x, 1 - y)) if u > 0]
-        return sum(parts)
+        return sum(u * np.log(u / v) for u, v in ((x, y), (1 - x, 1 - y)) if u > 0)
 
     # The solver's tolerances are absolute: distances are scaled to be of order 1.
     unit = min(d(p[a], (p[a] + p[b]) / 2) + d(p[b], (p[a] + p[b]) / 2) for a, b in pairs) / count

@@ -1,5 +1,17 @@
 """Ranking algorithms, one file each, behind the ask/tell protocol of `jaxrank.types`."""
 
+from jaxrank.algorithms.active_ranking import ActiveRanking, ActiveRankingState
 from jaxrank.algorithms.lucbrank import LUCBRank, LUCBRankState
+from jaxrank.algorithms.quicksort import Quicksort, QuicksortState
+from jaxrank.algorithms.uniform import Uniform, UniformState
 
-__all__ = ["LUCBRank", "LUCBRankState"]
+__all__ = [
+    "ActiveRanking",
+    "ActiveRankingState",
+    "LUCBRank",
+    "LUCBRankState",
+    "Quicksort",
+    "QuicksortState",
+    "Uniform",
+    "UniformState",
+]

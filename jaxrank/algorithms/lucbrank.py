@@ -4,7 +4,6 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks, partition, tally
@@ -120,18 +119,12 @@ class LUCBRank:
 
     def check_stops(self, means) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
-        values, epsilon = _checks.concrete(means), _checks.concrete(self.epsilon)
-        if values is None or epsilon is None:
-            return
-        ranked = -np.sort(-values, axis=-1)
-        for point in self.boundaries:
-            # Gaps below the rounding of the means themselves would take more samples than can be counted.
-            gap = ranked[..., point - 1] - ranked[..., point]
-            tied = (gap <= 1e-6 * np.maximum(1, abs(ranked[..., point]))) & (epsilon == 0)
-            if tied.any():
-                value = np.atleast_1d(ranked[..., point])[np.argmax(np.atleast_1d(tied))]
-                rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
-                _checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
+        epsilon = _checks.concrete(self.epsilon)
+        tie = None if epsilon is None else partition.tied_boundary(means, self.boundaries, epsilon == 0)
+        if tie is not None:
+            point, value = tie
+            rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
+            _checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
 
     def init(self, key) -> LUCBRankState:
         """See `Algorithm`."""
