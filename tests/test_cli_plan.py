@@ -89,6 +89,13 @@ def test_bad_input(arguments, message):
     assert message in done.output
 
 
+def test_a_picture_needs_matplotlib(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = call("--plot", "plan.png")
+    assert done.exit_code == 2
+    assert "plot needs matplotlib, which is not installed: pip install 'jaxrank[plot]'" in done.output
+
+
 def test_tied_means_say_so():
     done = call("--means", "0.9,0.5,0.5,0.1", "--boundaries", "2", "--trials", 4, "--epsilon", "0.4,0")
     assert done.exit_code == 0, done.output

@@ -50,8 +50,7 @@ def _fit(answers, model, prior, scale, clusters, boundaries, level, columns, del
         raise ValueError(f"model must be btl or thurstone, got {model!r}")
     if clusters is not None and boundaries is not None:
         raise ValueError("clusters and boundaries exclude each other: give one of them")
-    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(plot)!r}")
+    inputs.picture(plot)
     named = None if columns is None else _pairs("columns", columns)
 
     import numpy as np

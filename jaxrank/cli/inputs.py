@@ -1,6 +1,7 @@
 """Reading what people type and the files they name."""
 
 import csv
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,16 @@ def cut(boundaries: str | None, sizes: str | None, clusters: int | None):
     if sizes is not None:
         return jr.sizes(*whole_numbers("sizes", sizes))
     return None if clusters is None else jr.quantiles(clusters)
+
+
+def picture(path: Path | None) -> None:
+    """Check that a picture can be drawn to this path, before the work that it is to show."""
+    if path is None:
+        return
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(path)!r}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("plot needs matplotlib, which is not installed: pip install 'jaxrank[plot]'")
 
 
 def _looks_inline(text: str) -> bool:

@@ -65,8 +65,7 @@ def _plan(
     inputs.only_one(means=means, scores=scores, answers=answers, items=items)
     if price is not None and not (price > 0 and math.isfinite(price)):
         raise ValueError(f"price must be finite and above 0, got {price:g}")
-    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(plot)!r}")
+    inputs.picture(plot)
     points = inputs.cut(boundaries, sizes, clusters)
     chosen = [_numbers(name, text) for name, text in (("epsilon", epsilon), ("delta", delta))]
     if points is None and any(given is not None for given in (means, scores, answers, items)):
