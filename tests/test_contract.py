@@ -90,16 +90,18 @@ def test_host_loop_equals_compiled_run_and_vmapped_lane(make, key):
 def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
     algorithm = make(0.1)
     environment = environment_of(algorithm)
+    # Compiled: step by step, every operation would be compiled by itself.
+    ask, tell, draw = jax.jit(algorithm.ask), jax.jit(algorithm.tell), jax.jit(environment.draw)
     for shape in [(), (3,)]:
         keys = key if shape == () else jax.random.split(key, 3)
         state = algorithm.init(keys)
         for _ in range(4):
-            query = algorithm.ask(keys, state)
-            reward = environment.draw(keys, query)
-            after = algorithm.tell(state, query, reward)
+            query = ask(keys, state)
+            reward = draw(keys, query)
+            after = tell(state, query, reward)
             chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
             nothing = query._replace(mask=jnp.zeros_like(query.mask))
-            chex.assert_trees_all_equal(algorithm.tell(after, nothing, reward), after)
+            chex.assert_trees_all_equal(tell(after, nothing, reward), after)
             state = after
         order = np.asarray(algorithm.order(state))
         np.testing.assert_array_equal(
@@ -127,8 +129,9 @@ def test_one_compilation_for_all_numbers(make):
 def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
     algorithm = make(0.1)
     environment = environment_of(algorithm)
+    run = jax.jit(jr.run)
     for budget in (1, 3, 5, 12):
-        result = jr.run(key, algorithm, environment, max_samples=budget)
+        result = run(key, algorithm, environment, max_samples=budget)
         credited = 2 if algorithm.asks_pairs else 1
         assert int(result.samples) == budget
         assert int(result.pulls.sum()) == credited * budget
