@@ -85,7 +85,7 @@ def test_the_numbers_of_experiment_1():
         "0.00825 0.03625 0.25243 0.25283 0.03588 0.01467 0.00798 0.00500 0.00553 0.00983 0.02325 0.15708 0.16036 "
         "0.02198 0.00870"
     )
-    # The optimum is flat: solvers that agree on T* to nine digits differ by a unit in the last digit here.
+    # The optimum is flat: solvers that agree on T* to six digits differ by a unit in the last digit here.
     np.testing.assert_allclose(best.weights, np.asarray(weights.split(), float), rtol=0, atol=1e-5)
 
 
