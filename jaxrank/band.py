@@ -35,15 +35,16 @@ class Band(NamedTuple):
 
 def band_of(comparisons: Comparisons) -> Band | None:
     """The comparisons, added up, as a band; None if it is not a narrow one."""
-    rows, count = comparisons, comparisons.num_items
-    graph = csr_array((np.ones(len(rows.winners)), (rows.winners, rows.losers)), shape=(count, count))
+    count = comparisons.num_items
+    shape = (count, count)
+    graph = csr_array((np.ones(len(comparisons.winners)), (comparisons.winners, comparisons.losers)), shape=shape)
     order = reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
     place = np.argsort(order)
-    winners, losers = place[rows.winners], place[rows.losers]
+    winners, losers = place[comparisons.winners], place[comparisons.losers]
     width = int(np.max(np.abs(winners - losers)))
     if count * width**2 > MOST_WORK:
         return None
-    return Band(order, winners, losers, np.asarray(rows.weights), width)
+    return Band(order, winners, losers, np.asarray(comparisons.weights), width)
 
 
 def newton_on_band(band: Band, link: Link, prior: float, begun: Solution, tolerance: float) -> Solution:
@@ -64,7 +65,11 @@ def newton_on_band(band: Band, link: Link, prior: float, begun: Solution, tolera
             # Constant scores have no curvature: hold the first one still. The gradient adds up to 0.
             gradient -= gradient.mean()
             matrix[0, 0] += diagonal.mean()
-        step = solveh_banded(matrix, gradient, lower=True)
+        try:
+            step = solveh_banded(matrix, gradient, lower=True)
+        except np.linalg.LinAlgError:
+            # Scores so far apart that the curvature between them is lost to rounding; the result says so.
+            break
         if prior == 0:
             step -= step.mean()
         size = float(np.max(np.abs(step)))

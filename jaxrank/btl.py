@@ -187,8 +187,9 @@ def btl_scores_of_many(
     link = BTL() if link is None else link
     wins = jnp.asarray(wins, float)
 
+    number = functools.partial(jnp.asarray, dtype=wins.dtype)
+
     def one(job):
-        floats = (jnp.asarray(value, wins.dtype) for value in (prior, tolerance))
-        return maximise(Table(wins=job[0]), link, next(floats), job[1], next(floats))
+        return maximise(Table(wins=job[0]), link, number(prior), job[1], number(tolerance))
 
     return jax.lax.map(one, (wins, start), batch_size=20)

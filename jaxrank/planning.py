@@ -14,7 +14,7 @@ from jaxrank.algorithms import LUCBRank
 from jaxrank.batch import simulate
 from jaxrank.confidence import Design, ExplorationRate, kl_lower, kl_upper
 from jaxrank.environments import BernoulliArms, Duels, ScoredDuels
-from jaxrank.partition import Boundaries, cut_points
+from jaxrank.partition import Boundaries, cut_points, tied_boundary
 
 MOST_SAMPLES = 10**7
 """Samples per trial beyond which a setting is extrapolated, not simulated."""
@@ -76,6 +76,8 @@ class Plan:
     at_budget: AtBudget | None
     all_pairs: AtBudget | None
     """Every pair asked once, K(K-1)/2 duels: no guarantee. None without duels."""
+    cut_short: bool
+    """Whether Ctrl-C ended the simulating before all settings were reached."""
 
 
 def plan(
@@ -118,16 +120,16 @@ def plan(
     if budget is not None:
         budget = _checks.whole("budget", budget, low=len(means))
     key = jax.random.key(seed)
-    forecasts, lower_bounds = [], {}
+    forecasts, lower_bounds, stopped = [], {}, False
     for delta in sorted(deltas, reverse=True):
         known = None
         for epsilon in sorted(epsilons, reverse=True):
             setting = _Setting(float(epsilon), float(delta), float(alpha))
-            known = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
+            known, cut_short = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
             forecasts.append(known)
-            if known.how == "simulated" and known.trials < trials:
+            if cut_short:
                 # Ctrl-C: what is left is worked out without simulating.
-                max_samples, budget = 0, None
+                max_samples, budget, stopped = 0, None, True
         lower_bounds[float(delta)] = _lower_bound(means, points, delta)
     duels = not isinstance(environment, BernoulliArms)
 
@@ -141,9 +143,9 @@ def plan(
     at_budget = all_pairs = None
     if budget is not None:
         at_budget = stopped_at(budget, _uniform_share(rng, environment, means, points, budget))
-    if duels and max_samples > 0:
+    if duels and not stopped:
         every = len(means) * (len(means) - 1) // 2
-        all_pairs = stopped_at(max(every, len(means)), _uniform_share(rng, environment, means, points, None))
+        all_pairs = stopped_at(every, _uniform_share(rng, environment, means, points, None))
     return Plan(
         num_items=len(means),
         boundaries=points,
@@ -153,42 +155,44 @@ def plan(
         lower_bounds=lower_bounds,
         at_budget=at_budget,
         all_pairs=all_pairs,
+        cut_short=stopped,
     )
 
 
 def _lower_bound(means, points, delta) -> float:
-    ranked = -np.sort(-means)
-    if any(ranked[point - 1] == ranked[point] for point in points):
+    if tied_boundary(means, points) is not None:
         return float("inf")
     return float(theory.sharp_lower_bound(means, points, delta=min(delta, 0.5)))
 
 
-def _forecast(key, environment, means, points, setting, before, trials, max_samples, progress) -> Forecast:
+def _forecast(key, environment, means, points, setting, before, trials, max_samples, progress) -> tuple[Forecast, bool]:
+    """The forecast, and whether Ctrl-C cut the simulating short."""
     epsilon, delta, alpha = setting
-    ranked = -np.sort(-means)
-    tied = epsilon == 0 and any(ranked[point - 1] - ranked[point] <= 1e-6 for point in points)
-    bound = (
-        float("inf") if tied else float(theory.upper_bound(means, points, delta=delta, epsilon=epsilon, alpha=alpha))
-    )
-    uniform = float("inf") if tied else _uniform_samples(ranked, points, setting)
+    tied = tied_boundary(means, points, epsilon == 0) is not None
+    bound = uniform = float("inf")
+    if not tied:
+        bound = float(theory.upper_bound(means, points, delta=delta, epsilon=epsilon, alpha=alpha))
+        uniform = _uniform_samples(-np.sort(-means), points, setting)
 
     def guessed(samples: float) -> Forecast:
         return Forecast(epsilon, delta, samples, np.nan, np.nan, np.nan, "extrapolated", 0, bound, uniform)
 
     if tied:
-        return guessed(float("inf"))
+        return guessed(float("inf")), False
     # The first setting has nothing to go by but the usual ratio of samples to the bound.
     expected = bound / 30 if before is None else before.samples * bound / before.upper_bound
     if expected > max_samples:
-        return guessed(expected)
+        return guessed(expected), False
     algorithm = setting.algorithm(len(means), points)
     runs = simulate(key, algorithm, environment, trials, max_samples=4 * max_samples, progress=progress)
+    cut_short = len(runs.trial) < trials
     if len(runs.samples) < 2 or not runs.done.all():
-        return guessed(max(expected, float(runs.samples.mean()) if len(runs.samples) else 0.0))
+        return guessed(max(expected, float(runs.samples.mean()) if len(runs.samples) else 0.0)), cut_short
     mean, error = float(runs.samples.mean()), float(runs.samples.std(ddof=1)) / len(runs.samples) ** 0.5
     most = float(np.quantile(runs.samples, 0.95))
     low, high = mean - 1.96 * error, mean + 1.96 * error
-    return Forecast(epsilon, delta, mean, low, high, most, "simulated", len(runs.samples), bound, uniform)
+    forecast = Forecast(epsilon, delta, mean, low, high, most, "simulated", len(runs.samples), bound, uniform)
+    return forecast, cut_short
 
 
 def _uniform_samples(ranked, points, setting: _Setting) -> float:

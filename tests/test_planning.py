@@ -42,6 +42,7 @@ def test_budget_uniform_and_extrapolation():
     assert np.isnan(second.low)
     assert second.samples == pytest.approx(first.samples * second.upper_bound / first.upper_bound)
     assert plan.all_pairs is None
+    assert not plan.cut_short
     # 100 pulls each: these means are told apart nearly always.
     assert plan.at_budget.samples == 400
     assert plan.at_budget.adaptive > 0.95
@@ -129,6 +130,7 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch):
     assert [row.trials for row in plan.forecasts] == [6, 3, 0]
     assert [row.how for row in plan.forecasts] == ["simulated", "simulated", "extrapolated"]
     assert plan.at_budget is None
+    assert plan.cut_short
     assert len(calls) == 2
 
 

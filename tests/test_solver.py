@@ -86,6 +86,7 @@ def test_newton_on_a_band_finds_what_the_others_find(fit, prior, monkeypatch):
     data = comparisons("banded", 60, 4_000)
     rows = data.added_up()
     assert len(rows.winners) < 60 * 2 * 4
+    np.testing.assert_array_equal(rows.matrix(), data.matrix())
     assert band.band_of(rows).width < 12
     scores = fit(data, prior=prior).scores
     start = solver.Solution(np.zeros(60), *map(np.asarray, (np.inf, 0, 0, False)))
@@ -96,6 +97,15 @@ def test_newton_on_a_band_finds_what_the_others_find(fit, prior, monkeypatch):
     monkeypatch.setattr(btl, "band_of", lambda rows: None)
     monkeypatch.setattr(btl, "_require_scores", lambda given, data: False)
     np.testing.assert_allclose(fit(data, prior=prior).scores, scores, rtol=0, atol=1e-8)
+
+
+def test_a_band_whose_curvature_is_lost_says_so():
+    """Scores 1,000 apart: every probability is 0 or 1, and nothing pulls them back."""
+    rows = comparisons("banded", 20, 400).added_up()
+    lost = solver.Solution(1_000.0 * np.arange(20), *map(np.asarray, (np.inf, 0, 0, False)))
+    with jax.enable_x64(True):
+        found = band.newton_on_band(band.band_of(rows), btl.LINKS["btl"], 0.0, lost, 1e-9)
+    assert not found.converged
 
 
 def test_a_wide_graph_is_not_a_band():

@@ -108,7 +108,7 @@ def _plan(
         trials=trials,
         seed=seed,
     )
-    if any(0 < row.trials < trials for row in result.forecasts):
+    if result.cut_short:
         notes.append("interrupted: what was not yet simulated is extrapolated, or left out")
     if plot is not None:
         jr.plots.draw_plan(result, plot, price)

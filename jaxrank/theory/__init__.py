@@ -5,7 +5,7 @@ Plain numbers are worked out in 64 bit whatever JAX's setting is, and come back 
 """
 
 from jaxrank.theory.allocation import Allocation, characteristic_time
-from jaxrank.theory.bounds import Hardness, c0, hardness, lower_bound, sharp_lower_bound, upper_bound
+from jaxrank.theory.bounds import Hardness, c0, hardness, k1, lower_bound, sharp_lower_bound, upper_bound
 from jaxrank.theory.distances import (
     borda_scores,
     boundary_distances,
@@ -26,6 +26,7 @@ __all__ = [
     "complete_ranking_hardness",
     "divergence",
     "hardness",
+    "k1",
     "kl_distances",
     "lower_bound",
     "sharp_lower_bound",

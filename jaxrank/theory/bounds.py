@@ -13,7 +13,7 @@ from jaxrank.confidence import Design, smallest_k1
 from jaxrank.families import Family
 from jaxrank.partition import Boundaries, cluster_of_rank
 from jaxrank.theory.allocation import characteristic_time
-from jaxrank.theory.distances import _chernoff, ends_of, in_double, kl_distances, nearest, ranked, require_gaps
+from jaxrank.theory.distances import chernoff, ends_of, in_double, kl_distances, nearest, ranked, require_gaps
 
 FIRST_GRID, GRID = 129, 33
 """Points per boundary of the first search, and of each that follows inside two steps of the one before."""
@@ -82,7 +82,7 @@ def _best_chain(means, points, grid, cap, family):
     (above, has_above), (below, has_below) = ends_of(points, len(means))
 
     def cost(mean, number, has):
-        distance = _chernoff(family, jnp.broadcast_to(mean, (size,)), grid[number])
+        distance = chernoff(family, jnp.broadcast_to(mean, (size,)), grid[number])
         return jnp.where(has, jnp.where(distance > 0, 1 / jnp.where(distance > 0, distance, 1), jnp.inf), 0)
 
     def add(total, item):
@@ -127,6 +127,14 @@ def c0(alpha: Float[ArrayLike, ""]) -> Float[Array, ""]:
 
 
 @in_double
+def k1(alpha: Float[ArrayLike, ""], num_clusters: int) -> Float[Array, ""]:
+    """The smallest k1 for which Theorem 1 holds, one sample per critical item and round; see `LUCBRank`."""
+    _checks.inside("alpha", alpha, 1, float("inf"), closed=(False, False))
+    num_clusters = _checks.whole("num_clusters", num_clusters, low=2)
+    return smallest_k1(jnp.asarray(alpha, float), Design(num_items=num_clusters, num_boundaries=num_clusters - 1))
+
+
+@in_double
 def upper_bound(
     means: Float[ArrayLike, "K"],
     boundaries: Boundaries,
@@ -143,10 +151,8 @@ def upper_bound(
     _checks.inside("delta", delta, 0, 1, closed=(False, False))
     ordered, _, points, _ = ranked(means, boundaries, family)
     value = hardness(means, boundaries, epsilon, family).value
-    num_items = len(ordered)
-    design = Design(num_items=num_items, num_boundaries=len(points), pulls_per_item=1, sample_once=False)
     alpha = jnp.asarray(alpha, float)
-    log_term = jnp.log(smallest_k1(alpha, design) * num_items / jnp.asarray(delta, float))
+    log_term = jnp.log(k1(alpha, len(points) + 1) * len(ordered) / jnp.asarray(delta, float))
     return 2 * c0(alpha) * value * (log_term + alpha * jnp.log(2 * value))
 
 

@@ -47,10 +47,12 @@ def chernoff_information(x: Float[ArrayLike, "..."], y: Float[ArrayLike, "..."],
     $z^* = (A(y) - A(x)) / (\eta(y) - \eta(x))$. A mean at the end of the domain is its own $z^*$.
     """
     family, (x, y) = _domain(family, x=x, y=y)
-    return _chernoff(family, x, y)
+    return chernoff(family, x, y)
 
 
-def _chernoff(family: Family, x, y):
+def chernoff(family: Family, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`chernoff_information` of arrays of one shape, unchecked."""
+
     def at_the_end(mean):
         return (mean <= family.low) | (mean >= family.high)
 
@@ -139,9 +141,7 @@ def boundary_distances(
 
 def nearest(means, points, b, family):
     """`boundary_distances` of ranked items."""
-    sides = [
-        jnp.where(has, _chernoff(family, means, b[number]), jnp.inf) for number, has in ends_of(points, len(means))
-    ]
+    sides = [jnp.where(has, chernoff(family, means, b[number]), jnp.inf) for number, has in ends_of(points, len(means))]
     return jnp.minimum(*sides)
 
 
