@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from jaxrank import model_checks as model_checks
     from jaxrank import plots as plots
     from jaxrank import theory as theory
+    from jaxrank.aggregation import ByLikelihood as ByLikelihood
+    from jaxrank.aggregation import ByLikelihoodState as ByLikelihoodState
     from jaxrank.algorithms import ActiveRanking as ActiveRanking
     from jaxrank.algorithms import ActiveRankingState as ActiveRankingState
     from jaxrank.algorithms import LUCBRank as LUCBRank
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 # Names are loaded on first use, so that `jaxrank --help` need not wait for JAX.
 _HOMES = {
+    "aggregation": ["ByLikelihood", "ByLikelihoodState"],
     "algorithms": [
         "ActiveRanking",
         "ActiveRankingState",

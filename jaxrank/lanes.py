@@ -153,12 +153,13 @@ _chunk = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0)
 _chunk_on_cpu = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0, compiler_options=COMPILER_OPTIONS)
 
 
-@functools.partial(jax.jit, static_argnames="plan")
-def look(lanes: Lanes, program: Program, plan: Plan) -> Run:
+@functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)
+def look(lanes: Lanes, program: Program, plan: Plan) -> tuple[Lanes, Run]:
     """The result of every lane as it stands now, lanes on the last axis."""
 
     def result(lanes, program):
         algorithm, _ = _assemble(plan, program.shared, lanes.own)
-        return read(lanes.trial, algorithm)
+        trial, run = read(lanes.trial, algorithm)
+        return lanes._replace(trial=trial), run
 
     return _on_every_device(result, plan, (False, True))(lanes, program)

@@ -57,7 +57,7 @@ def run(
     def turn(trial: Trial) -> Trial:
         return advance(trial, algorithm, environment, limit)
 
-    return read(jax.lax.while_loop(going, turn, begin(key, algorithm)), algorithm)
+    return read(jax.lax.while_loop(going, turn, begin(key, algorithm)), algorithm)[1]
 
 
 def begin(key: Key[Array, ""], algorithm: Algorithm[Any]) -> Trial:
@@ -87,9 +87,11 @@ def finished(trial: Trial, algorithm, limit) -> Bool[Array, ""]:
     return algorithm.done(trial.state) | (trial.samples >= limit)
 
 
-def read(trial: Trial, algorithm) -> Run:
-    """The result as it stands now."""
-    return Run(
+def read(trial: Trial, algorithm) -> tuple[Trial, Run]:
+    """The result as it stands now, and the trial with what the algorithm remembers of working it out."""
+    if hasattr(algorithm, "remember"):
+        trial = trial._replace(state=algorithm.remember(trial.state))
+    return trial, Run(
         samples=trial.samples,
         rounds=trial.state.rounds,
         done=algorithm.done(trial.state),

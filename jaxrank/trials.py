@@ -25,6 +25,8 @@ def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Arra
 
 FEW = 16
 """Up to this many places, comparing each with all rows beats a scatter on a CPU."""
+LONG = 2**12
+"""Rows from which it does not."""
 
 
 def put(table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]) -> Shaped[Array, "K *T"]:
@@ -41,7 +43,7 @@ def add_at(
     table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]
 ) -> Shaped[Array, "K *T"]:
     """The table with these amounts added to these rows."""
-    if place.shape[0] > FEW:
+    if place.shape[0] > FEW or table.shape[0] >= LONG:
         return _each_column(lambda t, p, v: t.at[p].add(v), table, place, value)
     everyone = places(table.shape, place.dtype)
     for number in range(place.shape[0]):
@@ -101,6 +103,12 @@ def bits(key: Key[Array, "*T"], count: int) -> UInt[Array, "n *T"]:
 def permutation(key: Key[Array, "*T"], count: int) -> Int[Array, "n *T"]:
     """A random order of 0, 1, ..., count - 1, by sorting random words."""
     return jnp.argsort(bits(key, count), axis=0).astype(jnp.result_type(int))
+
+
+def another(item: Int[Array, "B *T"], word: UInt[Array, "B *T"], num_items: int) -> Int[Array, "B *T"]:
+    """A random item other than the one given, from a random word, whose remainder is uniform up to K / 2^32."""
+    place = (word % jnp.uint32(num_items - 1)).astype(item.dtype)
+    return jnp.where(place < item, place, place + 1)
 
 
 def _is_threefry(key) -> bool:

@@ -42,6 +42,9 @@ class Algorithm(Protocol[S]):
     `tell` computes whatever `ask` and `done` read, so that both are cheap. A query without any unmasked
     entry must leave the state as it is: that is how a finished lane of a batch stands still. Shapes here are those of
     a single trial; every method takes a batch as well, with one trailing axis on all arrays and keys of shape (T,).
+
+    An algorithm whose `order` is costly may also have `remember(state) -> state`, which keeps what the next `order` can
+    start from. It is called between rounds where an order is taken, and changes neither questions nor answers.
     """
 
     asks_pairs: bool

@@ -35,7 +35,7 @@ class Task(NamedTuple):
         row = jax.eval_shape(
             lambda job: lanes.look(
                 lanes.fill(job, self.key, self.num_trials, self.program, self.plan), self.program, self.plan
-            ),
+            )[1],
             jobs,
         )
         shapes = {name: (tuple(leaf.shape[:-1]), leaf.dtype) for name, leaf in row._asdict().items()}
@@ -127,10 +127,8 @@ def work(desk: Desk, task: Task) -> None:
             rounds = next_rounds(rounds, over.mean(), time.monotonic() - start)
         if not (over | (live & (samples >= target))).any():
             continue
-        seen = {
-            name: np.moveaxis(np.asarray(value), -1, 0)
-            for name, value in lanes.look(row, program, plan)._asdict().items()
-        }
+        row, standing = lanes.look(row, program, plan)
+        seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in standing._asdict().items()}
         for position, budget in enumerate(task.marks):
             reached = live & (mark <= position) & (over | (samples >= budget))
             orders[reached, position] = seen["order"][reached]
@@ -152,8 +150,7 @@ def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
     row = lanes.fill(jobs, task.key, task.num_trials, program, plan)
     row = lanes.refill(row, nobody, jobs, task.key, task.num_trials, program, plan)
     row, _ = lanes.chunk(row, _counts(nobody), _counts(task.limit), _counts(0), program, plan)
-    jax.block_until_ready(lanes.look(row, program, plan))
-    return row
+    return jax.block_until_ready(lanes.look(row, program, plan))[0]
 
 
 def _counts(value) -> np.ndarray:

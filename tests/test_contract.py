@@ -25,6 +25,9 @@ VARIANTS = {
     "LUCBRank, provable": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, variant="provable", sample_once=True
     ),
+    "ByLikelihood, Quicksort": lambda delta: jr.ByLikelihood(
+        algorithm=jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12), prior=delta
+    ),
     "Uniform, pairs": lambda delta: jr.Uniform(num_items=5, pairs=True),
     "LUCBRank, batches": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int
 
 from jaxrank import _checks, partition, tally
 from jaxrank.tally import Tally
-from jaxrank.trials import bits, permutation
+from jaxrank.trials import another, bits, permutation
 from jaxrank.types import ANYONE, Query, pytree_dataclass, static
 
 
@@ -63,11 +63,9 @@ class Uniform:
             return Query(everyone, jnp.full_like(everyone, ANYONE), jnp.ones(everyone.shape, bool))
         count = (self.num_items + 1) // 2
         word = bits(key, 2 * count)
-        kind = state.priority.dtype
         # A word modulo K is off from uniform by less than K / 2^32.
-        item = (word[:count] % jnp.uint32(self.num_items)).astype(kind)
-        other = (word[count:] % jnp.uint32(self.num_items - 1)).astype(kind)
-        return Query(item, jnp.where(other < item, other, other + 1), jnp.ones(item.shape, bool))
+        item = (word[:count] % jnp.uint32(self.num_items)).astype(state.priority.dtype)
+        return Query(item, another(item, word[count:], self.num_items), jnp.ones(item.shape, bool))
 
     def tell(self, state, query, reward) -> UniformState:
         """Count."""
