@@ -3,20 +3,17 @@
 Instances have 3 to 60 items and 2 to K clusters; means have random gaps, those at boundaries stretched, and an
 instance whose sharp lower bound is above a limit is drawn again, so that runs end.
 
-    python experiments/bounds.py [--quick | --redraw] [--out DIR]
+python experiments/bounds.py [--quick] [--out DIR]
 """
 
-import argparse
 import dataclasses
-import json
 import math
-import time
-from pathlib import Path
 
-import jax
+import figure
 import numpy as np
 
 import jaxrank as jr
+from jaxrank.plots import COLOURS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +30,6 @@ class Config:
     seed: int = 0
 
 
-QUICK = Config(instances=2, most_items=4, trials=3, most_needed=1_000)
-
-
 def draw_instance(rng: np.random.Generator, config: Config) -> tuple[np.ndarray, tuple[int, ...]]:
     """Means, best first, and boundaries."""
     while True:
@@ -50,17 +44,15 @@ def draw_instance(rng: np.random.Generator, config: Config) -> tuple[np.ndarray,
             return means, cuts
 
 
-def compute(config: Config) -> dict:
+def compute(config: Config, desk: figure.Desk) -> dict:
     """All instances with their bounds and the samples that trials took."""
     rng = np.random.default_rng(config.seed)
     rows = []
     for number in range(config.instances):
         means, cuts = draw_instance(rng, config)
-        start = time.perf_counter()
         algorithm = jr.LUCBRank(num_items=len(means), boundaries=cuts, delta=config.delta, alpha=config.alpha)
-        runs = jr.simulate(
-            jax.random.key(config.seed + number), algorithm, jr.BernoulliArms(means=means), config.trials
-        )
+        name = f"instance {number + 1} of {config.instances} ({len(means)} items, {len(cuts) + 1} clusters)"
+        runs = desk.simulate(name, algorithm, jr.BernoulliArms(means=means), config)
         rows.append(
             {
                 "num_items": len(means),
@@ -74,15 +66,7 @@ def compute(config: Config) -> dict:
                 ),
             }
         )
-        row = rows[-1]
-        print(
-            f"{number + 1:3d}  K = {len(means):2d}  c = {len(cuts) + 1:2d}  {row['theorem_3']:10,.0f} "
-            f"{row['sharp_lower_bound']:10,.0f} < {np.mean(row['samples']):12,.0f} < {row['upper_bound']:14,.0f}"
-            f"   {time.perf_counter() - start:5.1f} s",
-            flush=True,
-        )
-    versions = {"jax": jax.__version__, "jaxrank": jr.__version__}
-    return {"config": dataclasses.asdict(config), "versions": versions, "instances": rows}
+    return {"instances": rows}
 
 
 def summary(data: dict) -> str:
@@ -104,50 +88,35 @@ def summary(data: dict) -> str:
     )
 
 
-def draw(data: dict, path: Path) -> None:
+def draw(data: dict, plt):
     """Samples and bounds against the sharp lower bound."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     rows = sorted(data["instances"], key=lambda row: row["sharp_lower_bound"])
     sharp = np.asarray([row["sharp_lower_bound"] for row in rows])
-    figure, axis = plt.subplots(figsize=(6.5, 4.5), layout="constrained")
-    axis.plot(sharp, [row["upper_bound"] for row in rows], "v", color="#D55E00", ms=5, label="upper bound (Theorem 2)")
+    picture, axis = plt.subplots(figsize=(6.5, 5), layout="constrained")
+    axis.plot(sharp, [row["upper_bound"] for row in rows], "v", color=COLOURS[3], ms=5, label="upper bound (Theorem 2)")
     mean = np.asarray([np.mean(row["samples"]) for row in rows])
     reach = np.abs(np.asarray([np.quantile(row["samples"], [0, 1]) for row in rows]).T - mean)
-    axis.errorbar(sharp, mean, yerr=reach, fmt="o", color="#0072B2", ms=4, lw=1, label="LUCBRank: mean, all trials")
+    axis.errorbar(sharp, mean, yerr=reach, fmt="o", color=COLOURS[0], ms=4, lw=1, label="LUCBRank: mean, all trials")
     axis.plot(sharp, sharp, "-", color="#000000", lw=1, label="sharp lower bound")
-    axis.plot(sharp, [row["theorem_3"] for row in rows], "^", color="#009E73", ms=5, label="lower bound (Theorem 3)")
+    axis.plot(sharp, [row["theorem_3"] for row in rows], "^", color=COLOURS[2], ms=5, label="lower bound (Theorem 3)")
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("sharp lower bound, T* d(delta, 1 - delta) (samples)")
     axis.set_ylabel("samples until LUCBRank stops")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8, loc="upper left")
-    for suffix in (".png", ".svg"):
-        figure.savefig(path.with_suffix(suffix), dpi=110)
-    plt.close(figure)
+    figure.legend(picture)
+    return picture
 
 
-def main() -> None:
-    """Parse, compute, write, draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smoke size")
-    parser.add_argument("--redraw", action="store_true", help="from the numbers of an earlier run")
-    parser.add_argument("--out", type=Path, default=Path("results/bounds"))
-    arguments = parser.parse_args()
-    numbers = arguments.out / "bounds.json"
-    if arguments.redraw:
-        data = json.loads(numbers.read_text())
-    else:
-        data = compute(QUICK if arguments.quick else Config())
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        numbers.write_text(json.dumps(data, indent=2))
-    draw(data, arguments.out / "bounds")
-    print(summary(data))
-
+EXPERIMENT = figure.Experiment(
+    name="bounds",
+    about="Samples of LUCBRank between the lower and the upper bounds, on random instances.",
+    config=Config(),
+    quick=Config(instances=2, most_items=4, trials=3, most_needed=1_000),
+    compute=compute,
+    draw=draw,
+    summary=summary,
+)
 
 if __name__ == "__main__":
-    main()
+    figure.main(EXPERIMENT)

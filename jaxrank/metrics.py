@@ -87,7 +87,8 @@ def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tu
     rate, shrink = successes / trials, 1 + z * z / trials
     centre = (rate + z * z / (2 * trials)) / shrink
     half = z / shrink * (rate * (1 - rate) / trials + z * z / (4 * trials * trials)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Rounding must not push an end past the rate itself, which at 0 and 1 is the end.
+    return max(0.0, min(rate, centre - half)), min(1.0, max(rate, centre + half))
 
 
 def _aligned(order, means):

@@ -57,6 +57,9 @@ class Desk:
         self._lock = threading.Lock()
         self.compiling = threading.Lock()
         """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
+        self.looking = threading.Lock()
+        """Held by the worker that takes orders. On two cores, two programs at once that factor matrices, as for an
+        order by a fitted model, wait for each other's threads for ever."""
 
     @property
     def num_waiting(self) -> int:
@@ -127,7 +130,8 @@ def work(desk: Desk, task: Task) -> None:
             rounds = next_rounds(rounds, over.mean(), time.monotonic() - start)
         if not (over | (live & (samples >= target))).any():
             continue
-        row, standing = lanes.look(row, program, plan)
+        with desk.looking:
+            row, standing = jax.block_until_ready(lanes.look(row, program, plan))
         seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in standing._asdict().items()}
         for position, budget in enumerate(task.marks):
             reached = live & (mark <= position) & (over | (samples >= budget))

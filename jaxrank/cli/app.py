@@ -7,6 +7,7 @@ import typer
 from jaxrank import __version__
 from jaxrank.cli.fit import fit
 from jaxrank.cli.plan import plan
+from jaxrank.cli.reproduce import reproduce
 from jaxrank.cli.simulate import simulate
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(fit)
 app.command()(plan)
+app.command()(reproduce)
 
 
 def _version(show: bool) -> None:
