@@ -22,7 +22,7 @@ class Config:
     samples: tuple[int, int] = (48_000, 24_000)
     """Budget on Experiment 1 of Active Ranking and of LUCBRank, which needs less."""
     street_view_trials: int = 200
-    duels: tuple[int, int] = (6_000_000, 2_500_000)
+    duels: tuple[int, int] = (3_000_000, 2_500_000)
     marks: int = 60
     levels: tuple[float, ...] = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
     delta: float = 0.1

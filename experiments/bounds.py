@@ -11,9 +11,9 @@ import math
 
 import figure
 import numpy as np
+from figure import COLOURS
 
 import jaxrank as jr
-from jaxrank.plots import COLOURS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ import dataclasses
 
 import figure
 import numpy as np
+from figure import COLOURS
 from instances import EXPERIMENT_1, TOP_AND_BOTTOM_3
 
 import jaxrank as jr
-from jaxrank.plots import COLOURS
 
 
 @dataclasses.dataclass(frozen=True)

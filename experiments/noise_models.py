@@ -7,9 +7,9 @@ import dataclasses
 
 import figure
 import numpy as np
+from figure import COLOURS
 
 import jaxrank as jr
-from jaxrank.plots import COLOURS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ import dataclasses
 
 import figure
 import numpy as np
+from figure import COLOURS
 from instances import PENTILES
 
 import jaxrank as jr
-from jaxrank.plots import COLOURS
 
 IN_PRINT = (0.05, 1.09, 2.98, 3.77)
 """Scores that the paper prints under its four sample images."""

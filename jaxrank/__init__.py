@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from jaxrank.aggregation import ByLikelihoodState as ByLikelihoodState
     from jaxrank.algorithms import ActiveRanking as ActiveRanking
     from jaxrank.algorithms import ActiveRankingState as ActiveRankingState
+    from jaxrank.algorithms import Certificate as Certificate
+    from jaxrank.algorithms import EvidenceRank as EvidenceRank
+    from jaxrank.algorithms import EvidenceRankState as EvidenceRankState
     from jaxrank.algorithms import LUCBRank as LUCBRank
     from jaxrank.algorithms import LUCBRankState as LUCBRankState
     from jaxrank.algorithms import Quicksort as Quicksort
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from jaxrank.btl import fit_thurstone as fit_thurstone
     from jaxrank.comparisons import Comparisons as Comparisons
     from jaxrank.confidence import ExplorationRate as ExplorationRate
+    from jaxrank.confidence import Mixture as Mixture
     from jaxrank.confidence import kl_lower as kl_lower
     from jaxrank.confidence import kl_upper as kl_upper
     from jaxrank.environments import BernoulliArms as BernoulliArms
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from jaxrank.environments import PoissonArms as PoissonArms
     from jaxrank.environments import ScoredDuels as ScoredDuels
     from jaxrank.environments import borda_scores as borda_scores
+    from jaxrank.evidence import log_evidence as log_evidence
     from jaxrank.families import Bernoulli as Bernoulli
     from jaxrank.families import Exponential as Exponential
     from jaxrank.families import Gaussian as Gaussian
@@ -63,6 +68,9 @@ _HOMES = {
     "algorithms": [
         "ActiveRanking",
         "ActiveRankingState",
+        "Certificate",
+        "EvidenceRank",
+        "EvidenceRankState",
         "LUCBRank",
         "LUCBRankState",
         "Quicksort",
@@ -73,7 +81,7 @@ _HOMES = {
     "batch": ["Runs", "simulate"],
     "btl": ["btl_scores", "btl_scores_of_many", "fit_btl", "fit_thurstone"],
     "comparisons": ["Comparisons"],
-    "confidence": ["ExplorationRate", "kl_lower", "kl_upper"],
+    "confidence": ["ExplorationRate", "Mixture", "kl_lower", "kl_upper"],
     "environments": [
         "BernoulliArms",
         "Duels",
@@ -83,6 +91,7 @@ _HOMES = {
         "ScoredDuels",
         "borda_scores",
     ],
+    "evidence": ["log_evidence"],
     "families": ["Bernoulli", "Exponential", "Gaussian", "Poisson"],
     "fit": ["Fit"],
     "metrics": [],

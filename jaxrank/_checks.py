@@ -53,6 +53,11 @@ def inside(name: str, value: Any, low: float, high: float, *, closed: tuple[bool
         require(False, name, rule, f"{first:g}" if array.ndim == 0 else f"{first:g} among its {array.size} values")
 
 
+def real(value: Any) -> Any:
+    """Python's whole numbers as floats, so that epsilon = 0 and epsilon = 0.05 share a compilation."""
+    return float(value) if isinstance(value, int) else value
+
+
 def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """A Python int (or something that is one) between low and high."""
     try:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank import _checks
@@ -161,7 +162,7 @@ class ConfidenceSequence(Protocol):
         """The threshold beta, one for all items or one each."""
         ...
 
-    def check(self, design: Design) -> None:
+    def check(self, design: Design, family: Family) -> None:
         """Raise `ValueError` on a setting without a guarantee; traced values are not looked at."""
         ...
 
@@ -186,8 +187,9 @@ class ExplorationRate:
         log_term = jnp.log(k1 * design.num_items) + alpha * jnp.log(t) - jnp.log(jnp.asarray(delta, dtype))
         return (log_term + jnp.log(log_term))[None]
 
-    def check(self, design):
+    def check(self, design, family):
         """Alpha > 1 and k1 as large as Theorem 1 demands."""
+        del family
         _checks.inside("alpha", self.alpha, 1, float("inf"), closed=(False, False))
         if self.k1 is None:
             return
@@ -198,6 +200,63 @@ class ExplorationRate:
         if smallest is not None and not (k1 >= smallest * (1 - 1e-6)).all():
             rule = f"must be at least {float(smallest.max()):.6g} for the guarantee of Theorem 1 at this alpha"
             _checks.require(False, "k1", rule, k1)
+
+
+@pytree_dataclass
+class Mixture:
+    r"""Thresholds from one mixture martingale per item (Krichevsky and Trofimov's), for rewards in [0, 1].
+
+    For each item, the likelihood of its answers mixed over all means with Beta(1/2, 1/2) weights, over the likelihood
+    at the true mean, is a nonnegative supermartingale under any sampling rule. By Ville's inequality it stays below
+    K / delta at all times with probability 1 - delta / K, so both bounds hold with
+
+        beta = log(K / delta) + log(largest likelihood / mixed likelihood).
+
+    There is no t, no alpha and no k1, and nothing changes for batches or for items sampled twice in a round.
+    """
+
+    def threshold(self, *, means, pulls, rounds, delta, design):
+        """Beta of every item, from its own answers alone."""
+        del rounds
+        return jnp.log(design.num_items / jnp.asarray(delta, means.dtype)) + mixture_regret(means, pulls)
+
+    def check(self, design, family):
+        """The mixture is one of Bernoulli likelihoods."""
+        del design
+        rule = "must be Bernoulli (any rewards in [0, 1]) for mixture confidence bounds"
+        _checks.require(isinstance(family, Bernoulli), "family", rule, type(family).__name__)
+
+
+def mixture_regret(mean: Float[Array, "..."], pulls: Num[Array, "..."]) -> Float[Array, "..."]:
+    r"""$\log \max_p p^S (1-p)^{N-S} - \log \int p^S (1-p)^{N-S} \mathrm{d}p / (\pi \sqrt{p(1-p)})$, with S = N mean.
+
+    Both logarithms are of the order of N and their difference of the order of log N. Stirling's formula for the
+    gamma functions of the integral takes them apart: what is left are terms that are small themselves.
+    """
+    count = jnp.asarray(pulls).astype(mean.dtype)
+    wins, losses = count * mean, count * (1 - mean)
+    rounding = count * jnp.log1p(1 / jnp.maximum(count, 1)) - _half_step(wins) - _half_step(losses)
+    remainders = _stirling(count + 1) - _stirling(wins + 0.5) - _stirling(losses + 0.5)
+    return rounding + jnp.log1p(count) / 2 + float(np.log(np.pi / 2) / 2) + remainders
+
+
+def _half_step(x):
+    """X log(1 + 1 / 2x), 0 at x = 0."""
+    some = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
+    return jnp.where(x > 0, some * jnp.log1p(0.5 / some), 0)
+
+
+_STIELTJES = (1 / 12, 1 / 30, 53 / 210, 195 / 371, 22999 / 22737, 29944523 / 19733142, 109535241009 / 48264275462)
+
+
+def _stirling(x):
+    """Log gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2) for x >= 1/2: Stieltjes' continued fraction at x + 2."""
+    terms, far = (3 if x.dtype.itemsize == 4 else 7), x + 2
+    depth = far
+    for term in _STIELTJES[terms - 1 : 0 : -1]:
+        depth = far + term / depth
+    steps = sum((x + k + 0.5) * jnp.log1p(1 / (x + k)) - 1 for k in range(2))
+    return _STIELTJES[0] / depth + steps
 
 
 def smallest_k1(alpha: Float[Array, "..."], design: Design) -> Float[Array, "..."]:

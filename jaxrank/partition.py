@@ -104,6 +104,16 @@ def tied_boundary(
     return None
 
 
+def require_gaps(means: Float[ArrayLike, "*I K"], points: tuple[int, ...], epsilon: ArrayLike) -> None:
+    """Raise `ValueError` where epsilon = 0 and two equal means at a boundary can never be told apart."""
+    tolerance = _checks.concrete(epsilon)
+    tie = None if tolerance is None else tied_boundary(means, points, tolerance == 0)
+    if tie is not None:
+        point, value = tie
+        rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
+        _checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
+
+
 def ranks(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
     """Rank of every item from 0, best first; among equal scores the lower priority number comes first.
 
@@ -150,3 +160,10 @@ def above(rank: Int[Array, "K *T"], points: tuple[int, ...]) -> Bool[Array, "C K
 def cluster_of_rank(rank: Int[Array, "..."], points: tuple[int, ...]) -> Int[Array, "..."]:
     """Cluster, from 0, of a rank from 0: g = min{i : rank <= kappa_i} in the paper's counting from 1."""
     return jnp.sum(~above(rank, points), axis=0, dtype=rank.dtype)
+
+
+def first(candidates: Bool[Array, "C K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "C *T"]:
+    """The candidate with the lowest priority number in every row."""
+    winner = jnp.min(jnp.where(candidates, priority[None], priority.shape[0]), axis=1)
+    everyone = places(priority.shape, priority.dtype)
+    return jnp.sum(jnp.where(priority[None] == winner[:, None], everyone[None], 0), axis=1, dtype=priority.dtype)

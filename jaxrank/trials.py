@@ -51,8 +51,29 @@ def add_at(
     return table
 
 
-def _each_column(function, *tables):
-    return function(*tables) if tables[0].ndim == 1 else jax.vmap(function, in_axes=-1, out_axes=-1)(*tables)
+def put_pairs(
+    table: Shaped[Array, "K K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B K *T"]
+) -> Shaped[Array, "K K *T"]:
+    """A symmetric table of pairs with these items' rows and columns replaced; `put` in two dimensions.
+
+    A place outside the table is left out.
+    """
+    if table.shape[0] * place.shape[0] > LONG // 16:
+
+        def each(table, place, value):
+            return table.at[place].set(value, mode="drop").at[:, place].set(value.T, mode="drop")
+
+        return _each_column(each, table, place, value)
+    row, column = (jax.lax.broadcasted_iota(place.dtype, table.shape, axis) for axis in (0, 1))
+    for number in range(place.shape[0]):
+        here = place[number][None, None]
+        table = jnp.where(row == here, value[number][None], jnp.where(column == here, value[number][:, None], table))
+    return table
+
+
+def _each_column(function, table, place, value):
+    tables = (table, place, value)
+    return function(*tables) if place.ndim == 1 else jax.vmap(function, in_axes=-1, out_axes=-1)(*tables)
 
 
 def lift(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:

@@ -14,6 +14,7 @@ from jaxrank import algorithms
 MEANS = np.array([0.85, 0.2, 0.6, 0.4, 0.1])
 CASES = {
     "LUCBRank": lambda delta: jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
+    "EvidenceRank": lambda delta: jr.EvidenceRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
     "ActiveRanking": lambda delta: jr.ActiveRanking(num_items=5, boundaries=(1, 3), delta=delta, factor="code"),
     "Quicksort": lambda delta: jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12),
     "Uniform": lambda delta: jr.Uniform(num_items=5),
@@ -27,6 +28,12 @@ VARIANTS = {
     ),
     "ByLikelihood, Quicksort": lambda delta: jr.ByLikelihood(
         algorithm=jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12), prior=delta
+    ),
+    "EvidenceRank, batches": lambda delta: jr.EvidenceRank(
+        num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4, sample_once=True
+    ),
+    "LUCBRank, mixture": lambda delta: jr.LUCBRank(
+        num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, confidence=jr.Mixture()
     ),
     "Uniform, pairs": lambda delta: jr.Uniform(num_items=5, pairs=True),
     "LUCBRank, batches": lambda delta: jr.LUCBRank(

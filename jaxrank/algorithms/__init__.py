@@ -1,6 +1,7 @@
 """Ranking algorithms, one file each, behind the ask/tell protocol of `jaxrank.types`."""
 
 from jaxrank.algorithms.active_ranking import ActiveRanking, ActiveRankingState
+from jaxrank.algorithms.evidence_rank import Certificate, EvidenceRank, EvidenceRankState
 from jaxrank.algorithms.lucbrank import LUCBRank, LUCBRankState
 from jaxrank.algorithms.quicksort import Quicksort, QuicksortState
 from jaxrank.algorithms.uniform import Uniform, UniformState
@@ -8,6 +9,9 @@ from jaxrank.algorithms.uniform import Uniform, UniformState
 __all__ = [
     "ActiveRanking",
     "ActiveRankingState",
+    "Certificate",
+    "EvidenceRank",
+    "EvidenceRankState",
     "LUCBRank",
     "LUCBRankState",
     "Quicksort",

@@ -10,9 +10,10 @@ from jaxrank import _checks, partition, tally
 from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, tracked_bounds
 from jaxrank.families import Bernoulli, Family
 from jaxrank.partition import Boundaries
+from jaxrank.questions import about_critical
 from jaxrank.tally import Tally
 from jaxrank.trials import lift, permutation, places
-from jaxrank.types import ANYONE, Query, leaf, pytree_dataclass, static
+from jaxrank.types import Query, leaf, pytree_dataclass, static
 
 Number = Float[Array, ""] | float
 
@@ -88,15 +89,15 @@ class LUCBRank:
     ):
         if confidence is None:
             rate = {"alpha": alpha, "k1": k1}
-            confidence = ExplorationRate(**{name: _real(v) for name, v in rate.items() if v is not None})
+            confidence = ExplorationRate(**{name: _checks.real(v) for name, v in rate.items() if v is not None})
         elif alpha is not None or k1 is not None:
             raise ValueError("alpha and k1 belong to the paper's rate: give them or confidence, not both")
         _checks.require(variant in ("literal", "provable"), "variant", "must be 'literal' or 'provable'", variant)
         fields = {
             "num_items": _checks.whole("num_items", num_items, low=2),
             "boundaries": partition.cut_points(num_items, boundaries),
-            "delta": _real(delta),
-            "epsilon": _real(epsilon),
+            "delta": _checks.real(delta),
+            "epsilon": _checks.real(epsilon),
             "confidence": confidence,
             "family": Bernoulli() if family is None else family,
             "variant": variant,
@@ -115,16 +116,11 @@ class LUCBRank:
         """See `Algorithm`."""
         _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
         _checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
-        self.confidence.check(self.design)
+        self.confidence.check(self.design, self.family)
 
     def check_stops(self, means) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
-        epsilon = _checks.concrete(self.epsilon)
-        tie = None if epsilon is None else partition.tied_boundary(means, self.boundaries, epsilon == 0)
-        if tie is not None:
-            point, value = tie
-            rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
-            _checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
+        partition.require_gaps(means, self.boundaries, self.epsilon)
 
     def init(self, key) -> LUCBRankState:
         """See `Algorithm`."""
@@ -150,25 +146,9 @@ class LUCBRank:
     def ask(self, key, state) -> Query:
         """Both critical items of every active boundary; before the first round, items never sampled."""
         del key
-        item, mask = self._critical_questions(state)
-        everyone = places(state.priority.shape, item.dtype)
-        first = jnp.min(jnp.where(state.tally.pulls == 0, everyone, self.num_items), axis=0)
-        waiting = first[None] + places(item.shape, item.dtype)
-        opening = (state.rounds == 0)[None]
-        return Query(
-            item=jnp.where(opening, jnp.minimum(waiting, self.num_items - 1), item),
-            opponent=jnp.full_like(item, ANYONE),
-            mask=jnp.where(opening, waiting < self.num_items, mask),
+        return about_critical(
+            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
         )
-
-    def _critical_questions(self, state):
-        item = state.critical.reshape(-1, *state.rounds.shape)
-        mask = jnp.repeat(state.active, 2, axis=0)
-        if self.sample_once:
-            slot = places(item.shape, item.dtype)
-            taken = (item[:, None] == item[None]) & mask[:, None] & (slot[:, None] < slot[None])
-            mask &= ~jnp.any(taken, axis=0)
-        return jnp.repeat(item, self.pulls_per_item, axis=0), jnp.repeat(mask, self.pulls_per_item, axis=0)
 
     def tell(self, state, query, reward) -> LUCBRankState:
         """Lines 17-25 of Algorithm 1: update, find the critical items anew, settle boundaries."""
@@ -185,8 +165,8 @@ class LUCBRank:
         overlap = most - least
         # Items with the same answers have the same bounds up to rounding; priority, not rounding, picks among them.
         near = jnp.where(jnp.isfinite(overlap), TIE[means.dtype.itemsize] * jnp.abs(overlap), 0)
-        last_above = _first(low <= (least + near)[:, None], state.priority)
-        first_below = _first(high >= (most - near)[:, None], state.priority)
+        last_above = partition.first(low <= (least + near)[:, None], state.priority)
+        first_below = partition.first(high >= (most - near)[:, None], state.priority)
         settled = (overlap < lift(jnp.asarray(self.epsilon, means.dtype))) & (rounds > 1)[None]
         return LUCBRankState(
             rounds=rounds,
@@ -230,15 +210,3 @@ class LUCBRank:
     def clusters(self, state: LUCBRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""
         return partition.cluster_of_rank(state.rank, self.boundaries)
-
-
-def _real(value):
-    """Python's whole numbers as floats, so that epsilon = 0 and epsilon = 0.05 share a compilation."""
-    return float(value) if isinstance(value, int) else value
-
-
-def _first(candidates: Bool[Array, "C K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "C *T"]:
-    """The candidate with the lowest priority number in every row."""
-    winner = jnp.min(jnp.where(candidates, priority[None], priority.shape[0]), axis=1)
-    everyone = places(priority.shape, priority.dtype)
-    return jnp.sum(jnp.where(priority[None] == winner[:, None], everyone[None], 0), axis=1, dtype=priority.dtype)

@@ -1,0 +1,298 @@
+"""EvidenceRank: every pair of items from different clusters is proven by itself, and sampled where proof is dearest."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxrank import _checks, partition, tally
+from jaxrank.evidence import log_evidence, transport_costs
+from jaxrank.families import Bernoulli, Family
+from jaxrank.partition import Boundaries
+from jaxrank.questions import about_critical
+from jaxrank.tally import Tally
+from jaxrank.trials import lift, permutation, pick, places, put_pairs
+from jaxrank.types import Query, leaf, pytree_dataclass, static
+
+Number = Float[Array, ""] | float
+
+PAUSE = 32
+"""Pulls of a critical item between two looks for pairs that may be proven: a look costs as much as several rounds."""
+BEHIND = 2.0
+"""By how much, at least, the evidence for a pair is behind its cost: the mixture's price."""
+EAGER = 0.8
+"""Share of the evidence still missing by which a pair's cost must grow before it is tested again."""
+
+
+class EvidenceRankState(NamedTuple):
+    """Where a run stands."""
+
+    rounds: Int[Array, "*T"]
+    """0 until every item was sampled once, then 1, 2, ..."""
+    tally: Tally
+    priority: Int[Array, "K *T"]
+    """A random permutation that breaks ties, drawn once per trial."""
+    rank: Int[Array, "K *T"]
+    """Rank of every item by its empirical mean, from 0, best first, when the pairs were last looked at."""
+    cost: Float[Array, "K K *T"]
+    """Transport cost of every pair: the log-likelihood that is lost if the two were in the wrong order."""
+    due: Float[Array, "K K *T"]
+    """Cost from which "the row's item is above the column's" is tested next; infinite once that is proven, for good."""
+    active: Bool[Array, "C *T"]
+    """Clusters, but for the last, with pairs still to be proven against lower ones."""
+    critical: Int[Array, "C 2 *T"]
+    """The cheapest such pair of each, which is sampled next."""
+
+    @property
+    def proven(self) -> Bool[Array, "K K *T"]:
+        """Whether the row's item is proven to be above the column's."""
+        return jnp.isinf(self.due)
+
+
+class Certificate(NamedTuple):
+    """What is proven and what is not, pair by pair; entry (a, b) is about "item a is above item b"."""
+
+    needed: Bool[Array, "K K *T"]
+    """Pairs of different clusters as they stand now: all must be proven."""
+    proven: Bool[Array, "K K *T"]
+    log_evidence: Float[Array, "K K *T"]
+    """Now; it may have been larger when the pair was proven."""
+    threshold: Float[Array, "*T"]
+    """Evidence that proves a pair, log(M / delta)."""
+    more_samples: Float[Array, "K K *T"]
+    """Samples of the two items that a needed pair will still take, roughly: at the rate at which its cost has grown."""
+
+
+@pytree_dataclass
+class EvidenceRank:
+    r"""Coarse ranking by certificates for pairs: the guarantee of `LUCBRank` from fewer samples.
+
+    It stops when every item is proven to be above (by more than -epsilon) every item of a lower cluster, each pair by
+    an e-process of its own (`jaxrank.evidence`). If clusters of the right sizes are wrong, some pair from adjacent true
+    clusters stands the wrong way round, so a union bound over these $M = \sum_i n_i n_{i+1}$ pairs keeps the risk below
+    delta, under any sampling rule. Samples go, for every cluster, to the pair of it and a lower one that is not proven
+    yet and is the cheapest to be wrong about.
+
+    Args:
+      num_items: K.
+      boundaries: such as `(3, 12)`, or a rule such as `jaxrank.quantiles(5)`.
+      delta: probability of a wrong result, at most.
+      epsilon: how far, in mean reward, an item may stand on the wrong side of a boundary.
+      family: the rewards' family; only Bernoulli, which holds for any reward in [0, 1].
+      sample_once: sample an item that is critical for several clusters once, not once for each.
+      pulls_per_item: samples of each critical item per round (many raters); the guarantee does not depend on it.
+    """
+
+    num_items: int = static()
+    boundaries: tuple[int, ...] = static()
+    delta: Number = leaf(0)
+    epsilon: Number = leaf(0)
+    family: Family
+    sample_once: bool = static()
+    pulls_per_item: int = static()
+
+    asks_pairs = False
+
+    def __init__(
+        self,
+        *,
+        num_items: int,
+        boundaries: Boundaries,
+        delta: Number,
+        epsilon: Number = 0.0,
+        family: Family | None = None,
+        sample_once: bool = False,
+        pulls_per_item: int = 1,
+    ):
+        fields = {
+            "num_items": _checks.whole("num_items", num_items, low=2),
+            "boundaries": partition.cut_points(num_items, boundaries),
+            "delta": _checks.real(delta),
+            "epsilon": _checks.real(epsilon),
+            "family": Bernoulli() if family is None else family,
+            "sample_once": bool(sample_once),
+            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def check(self) -> None:
+        """See `Algorithm`."""
+        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        _checks.inside("epsilon", self.epsilon, 0, 1, closed=(True, False))
+        rule = "must be Bernoulli (any rewards in [0, 1]): EvidenceRank has no evidence for others; use LUCBRank"
+        _checks.require(isinstance(self.family, Bernoulli), "family", rule, type(self.family).__name__)
+
+    def check_stops(self, means) -> None:
+        """With epsilon = 0, two equal means at a boundary are never told apart."""
+        partition.require_gaps(means, self.boundaries, self.epsilon)
+
+    def threshold(self) -> Float[Array, "*T"]:
+        """Evidence that proves a pair, log(M / delta)."""
+        sizes = np.diff((0, *self.boundaries, self.num_items))
+        adjacent = int((sizes[:-1] * sizes[1:]).sum())
+        every = int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
+        # With a tolerance, an inverted pair need not be one of adjacent clusters.
+        pairs = jnp.where(jnp.asarray(self.epsilon, float) > 0, float(every), float(adjacent))
+        return jnp.log(pairs / jnp.asarray(self.delta, float))
+
+    def init(self, key) -> EvidenceRankState:
+        """See `Algorithm`."""
+        answers = tally.empty((self.num_items, *key.shape))
+        priority = permutation(key, self.num_items)
+        square, count = (self.num_items, self.num_items, *key.shape), len(self.boundaries)
+        return EvidenceRankState(
+            rounds=jnp.zeros(key.shape, answers.pulls.dtype),
+            tally=answers,
+            priority=priority,
+            rank=priority,
+            cost=jnp.zeros(square, float),
+            due=jnp.broadcast_to(self.threshold() + BEHIND, square),
+            active=jnp.ones((count, *key.shape), bool),
+            critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
+        )
+
+    def ask(self, key, state) -> Query:
+        """Both items of every cluster's critical pair; before the first round, items never sampled."""
+        del key
+        return about_critical(
+            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
+        )
+
+    def tell(self, state, query, reward) -> EvidenceRankState:
+        """Count; now and then update ranks and costs, test pairs, and find the critical pairs anew."""
+        answers = tally.add(state.tally, query, reward)
+        asked = jnp.any(query.mask, axis=0)
+        opening = jnp.any(answers.pulls == 0, axis=0)
+        rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
+        state = state._replace(tally=answers, rounds=rounds)
+        # Rounds 1, 1 + q, 1 + 2q, ...: in between the same pairs are sampled.
+        now = asked & (rounds > 0) & ((rounds - 1) % self._cycle == 0)
+        if self._cycle == 1:
+            return self._looked(state, now)
+        return jax.lax.cond(jnp.any(now), lambda: self._looked(state, now), lambda: state)
+
+    @property
+    def _cycle(self) -> int:
+        """Rounds between two looks at the pairs: they are K^2, and a look costs as much as many rounds."""
+        return max(1, self.num_items // 25)
+
+    def _looked(self, state: EvidenceRankState, now) -> EvidenceRankState:
+        """The state with everything but the answers brought up to date, in the trials marked by `now`."""
+        answers = state.tally
+
+        def follow(changed):
+            rank = partition.updated_ranks(state.rank, answers.means, state.priority, changed)
+            # Behind a condition the costs are worked out once; else XLA does so for every pair they are written to.
+            shape = (changed.shape[0], *state.rank.shape)
+            fresh = jax.lax.cond(
+                jnp.any(now),
+                lambda: transport_costs(answers, rank, changed, self.epsilon, self.family),
+                lambda: jnp.zeros(shape, state.cost.dtype),
+            )
+            return rank, put_pairs(state.cost, jnp.where(now[None], changed, self.num_items), fresh)
+
+        everyone = places(state.rank.shape, state.critical.dtype)
+        critical = state.critical.reshape(-1, *state.rounds.shape)
+        rank, cost = jax.lax.cond(
+            jnp.any(now & (state.rounds == 1)), lambda: follow(everyone), lambda: follow(critical)
+        )
+        cluster = partition.cluster_of_rank(rank, self.boundaries)
+        pause = self._cycle * max(1, PAUSE // (self._cycle * self.pulls_per_item))
+        test = now & ((state.rounds - 1) % pause == 0)
+        due = jax.lax.cond(
+            jnp.any(test), lambda: self._tested(answers, cluster, cost, state.due, test), lambda: state.due
+        )
+        active, critical = self._critical(answers, cluster, cost, due, state.priority)
+        return state._replace(
+            rank=jnp.where(now[None], rank, state.rank),
+            cost=cost,
+            due=due,
+            active=jnp.where(now[None], active, state.active),
+            critical=jnp.where(now[None, None], critical, state.critical),
+        )
+
+    def _tested(self, answers: Tally, cluster, cost, due, now) -> Float[Array, "K K *T"]:
+        """When to test each pair next, after testing all that may have become provable, one at a time."""
+        means, pulls, shape = answers.means, answers.pulls, cost.shape
+        lower = cluster[:, None] < cluster[None]
+        threshold, epsilon = self.threshold(), jnp.asarray(self.epsilon, means.dtype)
+        flat = (shape[0] * shape[1], *shape[2:])
+
+        def ahead(due):
+            return jnp.where(lower & (cost >= due) & now[None, None], cost - due, -1).reshape(flat)
+
+        def test(carry):
+            due, lead = carry
+            waiting = jnp.max(lead, axis=0) >= 0
+            place = jnp.argmax(lead, axis=0).astype(pulls.dtype)[None]
+            a, b = place // shape[1], place % shape[1]
+            # A trial without a pair to test needs nothing, and is done with at once.
+            needed = jnp.where(waiting, threshold, jnp.inf)[None]
+            items = (pick(means, a), pick(pulls, a), pick(means, b), pick(pulls, b))
+            missing = lift(threshold) - log_evidence(*items, lift(epsilon), needed)
+            later = pick(cost.reshape(flat), place) + jnp.maximum(EAGER * missing, 0.05)
+            later = jnp.where(missing <= 0, jnp.inf, later)
+            chosen = (places(flat, pulls.dtype) == place) & waiting[None]
+            due = jnp.where(chosen, later, due.reshape(flat)).reshape(shape)
+            return due, ahead(due)
+
+        return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), test, (due, ahead(due)))[0]
+
+    def _critical(self, answers: Tally, cluster, cost, due, priority):
+        """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""
+        bonus = jnp.log(jnp.maximum(answers.pulls, 1).astype(cost.dtype))
+        everyone = places(cluster.shape, cluster.dtype)
+
+        def price(row_cost, row_due, row_cluster, row_bonus, cluster=cluster, bonus=bonus):
+            open_pair = (row_cluster < cluster) & (row_due < jnp.inf)
+            return jnp.where(open_pair, row_cost + (row_bonus + bonus), jnp.inf)
+
+        best = jnp.min(price(cost, due, cluster[:, None], bonus[:, None], cluster[None], bonus[None]), axis=1)
+        active, pairs = [], []
+        for number in range(len(self.boundaries)):
+            mine = jnp.where(cluster == number, best, jnp.inf)
+            least = jnp.min(mine, axis=0)
+            a = partition.first((mine <= least[None])[None], priority)
+            row = jnp.broadcast_to(a, everyone.shape)
+            prices = price(pick(cost, row, everyone), pick(due, row, everyone), pick(cluster, a), pick(bonus, a))
+            b = partition.first((prices <= least[None])[None], priority)
+            active.append(jnp.isfinite(least))
+            pairs.append(jnp.concatenate([a, b]))
+        return jnp.stack(active), jnp.stack(pairs)
+
+    def done(self, state):
+        """See `Algorithm`."""
+        return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
+
+    def order(self, state):
+        """By empirical means."""
+        rank = partition.ranks(state.tally.means, state.priority)
+        return jnp.argsort(rank, axis=0).astype(rank.dtype)
+
+    def clusters(self, state: EvidenceRankState) -> Int[Array, "K *T"]:
+        """The cluster, from 0, in which every item stands now."""
+        return partition.cluster_of_rank(partition.ranks(state.tally.means, state.priority), self.boundaries)
+
+    def certificate(self, state: EvidenceRankState) -> Certificate:
+        """What is proven so far, at what evidence, and what the rest will take."""
+        cluster, means, pulls = self.clusters(state), state.tally.means, state.tally.pulls
+        rank, shape = partition.ranks(means, state.priority), state.cost.shape
+        cost = transport_costs(state.tally, rank, places(rank.shape, rank.dtype), self.epsilon, self.family)
+        (mean_a, pulls_a), (mean_b, pulls_b) = (
+            [jnp.broadcast_to(jnp.expand_dims(table, axis), shape) for table in (means, pulls)] for axis in (1, 0)
+        )
+        epsilon = lift(lift(jnp.asarray(self.epsilon, means.dtype)))
+        evidence = log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon)
+        needed, threshold = cluster[:, None] < cluster[None], self.threshold()
+        missing = jnp.where(needed & ~state.proven, jnp.maximum(threshold - evidence, 0), 0)
+        rate = cost / jnp.maximum(pulls_a + pulls_b, 1).astype(means.dtype)
+        return Certificate(
+            needed=needed,
+            proven=state.proven,
+            log_evidence=evidence,
+            threshold=jnp.broadcast_to(threshold, state.rounds.shape),
+            more_samples=jnp.where(missing > 0, missing / rate, 0),
+        )

@@ -1,0 +1,35 @@
+"""Questions about the critical items of boundaries, for every algorithm that asks so."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from jaxrank.tally import Tally
+from jaxrank.trials import places
+from jaxrank.types import ANYONE, Query
+
+
+def about_critical(
+    critical: Int[Array, "C 2 *T"],
+    active: Bool[Array, "C *T"],
+    rounds: Int[Array, "*T"],
+    answers: Tally,
+    pulls_per_item: int,
+    sample_once: bool,
+) -> Query:
+    """Both critical items of every active boundary; before the first round, items never sampled."""
+    item, mask = critical.reshape(-1, *rounds.shape), jnp.repeat(active, 2, axis=0)
+    if sample_once:
+        slot = places(item.shape, item.dtype)
+        taken = (item[:, None] == item[None]) & mask[:, None] & (slot[:, None] < slot[None])
+        mask &= ~jnp.any(taken, axis=0)
+    item, mask = jnp.repeat(item, pulls_per_item, axis=0), jnp.repeat(mask, pulls_per_item, axis=0)
+    num_items = answers.pulls.shape[0]
+    everyone = places(answers.pulls.shape, item.dtype)
+    first = jnp.min(jnp.where(answers.pulls == 0, everyone, num_items), axis=0)
+    waiting = first[None] + places(item.shape, item.dtype)
+    opening = (rounds == 0)[None]
+    return Query(
+        item=jnp.where(opening, jnp.minimum(waiting, num_items - 1), item),
+        opponent=jnp.full_like(item, ANYONE),
+        mask=jnp.where(opening, waiting < num_items, mask),
+    )
