@@ -22,9 +22,9 @@ class Config:
     samples: tuple[int, int] = (48_000, 24_000)
     """Budget on Experiment 1 of Active Ranking and of LUCBRank, which needs less."""
     street_view_trials: int = 200
-    duels: tuple[int, int] = (3_000_000, 2_500_000)
+    duels: tuple[int, int] = (3_000_000, 2_200_000)
     marks: int = 60
-    levels: tuple[float, ...] = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+    levels: tuple[float, ...] = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
     delta: float = 0.1
     resamples: int = 1000
     seed: int = 6
@@ -83,53 +83,66 @@ def compute(config: Config, desk: figure.Desk) -> dict:
     ]:
         means = np.asarray(environment.means)
         common = {"num_items": len(means), "boundaries": cuts, "delta": config.delta}
-        contestants = {"Active Ranking, factor 1": (jr.ActiveRanking(**common, factor="code"), budgets[0])} | {
-            f"LUCBRank, alpha {alpha:g}": (jr.LUCBRank(**common, alpha=alpha), budgets[1]) for alpha in (2.0, 1.1)
+        others = {
+            "factor 1": (jr.ActiveRanking(**common, factor="code"), budgets[0]),
+            "factor 4": (jr.ActiveRanking(**common, factor="proven"), budgets[0]),
         }
+        mine = {f"alpha {alpha:g}": (jr.LUCBRank(**common, alpha=alpha), budgets[1]) for alpha in (2.0, 1.1)}
         wrong, marks = {}, {}
-        for contestant, (algorithm, budget) in contestants.items():
+        for contestant, (algorithm, budget) in (others | mine).items():
             points = figure.marks(budget, config.marks)
             runs = desk.simulate(
                 f"{name}: {contestant}", algorithm, environment, setting, checkpoints=points, max_samples=points[-1]
             )
             wrong[contestant] = np.asarray(jr.metrics.mistakes(runs.orders, means, cuts), float)
             marks[contestant] = np.asarray(points, float)
-        other, *mine = contestants
         result[name] = {
-            contestant: ratios(wrong[contestant], wrong[other], marks[contestant], marks[other], config)
-            for contestant in mine
+            f"LUCBRank, {own}; AR, {other}": ratios(wrong[own], wrong[other], marks[own], marks[other], config)
+            for other in others
+            for own in mine
         }
     return {"ratios": result}
 
 
 def draw(data: dict, plt):
     """Ratios against the level, one panel for each instance."""
-    picture, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharey=True)
+    picture, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharey=True)
+    found = [
+        row["ratio"]
+        for contestants in data["ratios"].values()
+        for rows in contestants.values()
+        for row in rows.values()
+    ]
+    top = 1.05 * max([3.0, *(ratio["high"] or ratio["value"] for ratio in found)])
     for axis, (name, contestants) in zip(axes, data["ratios"].items(), strict=True):
         axis.axhspan(2, 3, color="#000000", alpha=0.08, lw=0, label="the paper's 2 to 3")
         axis.axhline(1, color="#000000", lw=1)
+        # Not every contestant reaches every level within its budget.
+        levels = [
+            str(level) for level in data["config"]["levels"] if any(str(level) in r for r in contestants.values())
+        ]
+        axis.set_xticks(range(len(levels)), levels, fontsize=10)
         for place, (contestant, rows) in enumerate(contestants.items()):
-            across = np.arange(len(rows)) + 0.12 * (2 * place - 1)
+            across = np.asarray([levels.index(level) for level in rows]) + 0.15 * (place - 1.5)
             value, low, high = (
-                np.asarray([row["ratio"][key] or np.nan for row in rows.values()], float)
+                np.asarray([row["ratio"][key] or top for row in rows.values()], float)
                 for key in ("value", "low", "high")
             )
             axis.errorbar(
                 across,
                 value,
                 yerr=[value - low, high - value],
-                fmt="os"[place],
-                ms=6,
-                capsize=3,
-                color=("#0072B2", "#D55E00")[place],
+                fmt="os^D"[place],
+                ms=5,
+                capsize=2,
+                color=figure.COLOURS[place],
                 label=contestant,
             )
-            axis.set_xticks(range(len(rows)), list(rows))
-        axis.set(xlabel="mistake probability reached", title=name, ylim=(0, None))
+        axis.set(xlabel="mistake probability reached", title=name, ylim=(0, top))
         axis.title.set_fontsize(12)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("samples of Active Ranking /\nsamples of LUCBRank")
-    figure.legend(picture, columns=3)
+    figure.legend(picture, columns=2)
     return picture
 
 

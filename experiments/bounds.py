@@ -10,6 +10,7 @@ import dataclasses
 import math
 
 import figure
+import jax
 import numpy as np
 from figure import COLOURS
 
@@ -52,7 +53,8 @@ def compute(config: Config, desk: figure.Desk) -> dict:
         means, cuts = draw_instance(rng, config)
         algorithm = jr.LUCBRank(num_items=len(means), boundaries=cuts, delta=config.delta, alpha=config.alpha)
         name = f"instance {number + 1} of {config.instances} ({len(means)} items, {len(cuts) + 1} clusters)"
-        runs = desk.simulate(name, algorithm, jr.BernoulliArms(means=means), config)
+        key = jax.random.key(config.seed + number)
+        runs = desk.simulate(name, algorithm, jr.BernoulliArms(means=means), config, key=key)
         rows.append(
             {
                 "num_items": len(means),

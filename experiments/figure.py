@@ -56,11 +56,14 @@ class Desk:
     street_view: Instance | None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
 
-    def simulate(self, name: str, algorithm, environment, config, *, trials: int | None = None, **settings) -> jr.Runs:
-        """`jr.simulate` with a key of its own, made from the config's seed and the name."""
+    def simulate(
+        self, name: str, algorithm, environment, config, *, trials: int | None = None, key=None, **settings
+    ) -> jr.Runs:
+        """`jr.simulate`, by default with a key made from the config's seed and the name."""
         trials = config.trials if trials is None else trials
-        digest = hashlib.sha256(name.encode()).digest()
-        key = jax.random.fold_in(jax.random.key(config.seed), int.from_bytes(digest[:4], "little"))
+        if key is None:
+            digest = hashlib.sha256(name.encode()).digest()
+            key = jax.random.fold_in(jax.random.key(config.seed), int.from_bytes(digest[:4], "little"))
         kept = self.folder / (re.sub(r"\W+", "-", name) + ".trials")
         self.folder.mkdir(parents=True, exist_ok=True)
         start = time.perf_counter()
@@ -203,10 +206,10 @@ def _picture(experiment: Experiment, data: dict, path: Path) -> None:
     plt.rcParams.update({"font.size": 12, "svg.hashsalt": experiment.name, "figure.dpi": 110})
     figure = experiment.draw(data["result"] | {"config": data["config"]}, plt)
     if data["instance"] is not None:
-        figure.text(0.995, 0.002, data["instance"]["name"], ha="right", va="bottom", fontsize=7, color="#555555")
+        figure.supxlabel(data["instance"]["name"], x=0.995, ha="right", fontsize=8, color="#555555")
     figure.savefig(path.with_suffix(".png"))
     with Image.open(path.with_suffix(".png")) as image:
-        # A palette of 64 colours is enough for lines and bands, at a third of the size.
-        image.convert("RGB").quantize(64).save(path.with_suffix(".png"), optimize=True)
+        # A palette is enough for lines and bands, at a third of the size; this method keeps rare colours apart.
+        image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(path.with_suffix(".png"), optimize=True)
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     plt.close(figure)

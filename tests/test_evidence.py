@@ -159,10 +159,10 @@ def test_mixture_bounds_refuse_other_families(key):
 @pytest.mark.slow
 @pytest.mark.once
 def test_mixture_lucbrank_on_experiment_1():
-    """115.5K samples in an independent implementation; here within 5K (100 trials, standard error about 2K)."""
+    """115.5K samples in an independent implementation; here within 5K (64 trials, standard error about 2.5K)."""
     algorithm = jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1, confidence=jr.Mixture())
     arms = jr.BernoulliArms(means=EXPERIMENT_1)
-    runs = jr.simulate(jax.random.key(0), algorithm, arms, 100, progress=False)
+    runs = jr.simulate(jax.random.key(0), algorithm, arms, 64, progress=False)
     assert abs(runs.samples.mean() - 115_500) < 5_000
-    # At most delta, with two standard errors of 100 trials.
-    assert np.mean(jr.metrics.mistakes(runs.order, EXPERIMENT_1, (3, 12))) <= 0.1 + 0.06
+    # At most delta, with two standard errors of 64 trials.
+    assert np.mean(jr.metrics.mistakes(runs.order, EXPERIMENT_1, (3, 12))) <= 0.1 + 0.075
