@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxrank import _checks
 from jaxrank.families import Bernoulli, Family, Newton
-from jaxrank.trials import pick, put
+from jaxrank.trials import lift, pick, put
 from jaxrank.types import leaf, pytree_dataclass
 
 
@@ -218,7 +218,7 @@ class Mixture:
     def threshold(self, *, means, pulls, rounds, delta, design):
         """Beta of every item, from its own answers alone."""
         del rounds
-        return jnp.log(design.num_items / jnp.asarray(delta, means.dtype)) + mixture_regret(means, pulls)
+        return lift(jnp.log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
 
     def check(self, design, family):
         """The mixture is one of Bernoulli likelihoods."""

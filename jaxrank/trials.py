@@ -27,6 +27,8 @@ FEW = 16
 """Up to this many places, comparing each with all rows beats a scatter on a CPU."""
 LONG = 2**12
 """Rows from which it does not."""
+FEW_PAIRS = 256
+"""The same for pairs: rows of a table times places in it."""
 
 
 def put(table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]) -> Shaped[Array, "K *T"]:
@@ -58,7 +60,7 @@ def put_pairs(
 
     A place outside the table is left out.
     """
-    if table.shape[0] * place.shape[0] > LONG // 16:
+    if table.shape[0] * place.shape[0] > FEW_PAIRS:
 
         def each(table, place, value):
             return table.at[place].set(value, mode="drop").at[:, place].set(value.T, mode="drop")

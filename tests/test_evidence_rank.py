@@ -140,6 +140,23 @@ def test_many_items_look_at_their_pairs_now_and_then():
         np.testing.assert_array_equal(alone.order, runs.order[trial])
 
 
+@pytest.mark.parametrize("kind", ["EvidenceRank", "mixture"])
+def test_one_delta_per_instance(kind):
+    """A smaller risk costs more samples, and every instance is as it would be alone."""
+    means, deltas = np.asarray([0.9, 0.6, 0.2]), np.asarray([0.2, 1e-6])
+    arms = jr.BernoulliArms(means=means)
+
+    def make(delta):
+        setting = {"num_items": 3, "boundaries": (1,), "delta": delta, "epsilon": 0.1}
+        return jr.EvidenceRank(**setting) if kind == "EvidenceRank" else jr.LUCBRank(**setting, confidence=jr.Mixture())
+
+    runs = jr.simulate(jax.random.key(0), make(deltas), arms, 6, progress=False)
+    assert runs.samples.shape == (2, 6)
+    assert runs.samples[0].mean() < runs.samples[1].mean()
+    alone = jr.simulate(jax.random.key(0), make(1e-6), arms, 6, progress=False)
+    np.testing.assert_array_equal(alone.samples, runs.samples[1])
+
+
 def test_bad_input(key):
     arms = jr.BernoulliArms(means=np.asarray([0.9, 0.5, 0.5]))
     with pytest.raises(ValueError, match="epsilon must be above 0, or max_samples given"):

@@ -287,7 +287,7 @@ class EvidenceRank:
         epsilon = lift(lift(jnp.asarray(self.epsilon, means.dtype)))
         evidence = log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon)
         needed, threshold = cluster[:, None] < cluster[None], self.threshold()
-        missing = jnp.where(needed & ~state.proven, jnp.maximum(threshold - evidence, 0), 0)
+        missing = jnp.where(needed & ~state.proven, jnp.maximum(lift(lift(threshold)) - evidence, 0), 0)
         rate = cost / jnp.maximum(pulls_a + pulls_b, 1).astype(means.dtype)
         return Certificate(
             needed=needed,
