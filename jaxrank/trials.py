@@ -18,9 +18,20 @@ def places(shape: tuple[int, ...], dtype) -> Int[Array, "K *T"]:
 
 def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Array, "B *T"]:
     """table[index], where the table is either shared by all trials or has a trailing trial axis of its own."""
-    if table.ndim > len(index):
-        index = (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, index[0].ndim - 1))
-    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    here = _here(*index) if table.ndim > len(index) else index
+    return table.at[here].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _here(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
+    """The index, with that of the trial at its end if there are many."""
+    if index[0].ndim == 1:
+        return index
+    return (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, 1))
+
+
+def largest(table: Shaped[Array, "K *T"]) -> Int[Array, "1 *T"]:
+    """Where the largest entry of each trial stands."""
+    return jnp.argmax(table, axis=0).astype(int)[None]
 
 
 FEW = 16
@@ -71,6 +82,16 @@ def put_pairs(
         here = place[number][None, None]
         table = jnp.where(row == here, value[number][None], jnp.where(column == here, value[number][:, None], table))
     return table
+
+
+def put_one(
+    table: Shaped[Array, "K K *T"], row: Int[Array, "1 *T"], column: Int[Array, "1 *T"], value: Shaped[Array, "1 *T"]
+) -> Shaped[Array, "K K *T"]:
+    """The table with one entry of each trial replaced."""
+    if table.shape[0] * table.shape[1] <= FEW_PAIRS:
+        rows, columns = (jax.lax.broadcasted_iota(row.dtype, table.shape, axis) for axis in (0, 1))
+        return jnp.where((rows == row[None]) & (columns == column[None]), value[None], table)
+    return table.at[_here(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _each_column(function, table, place, value):

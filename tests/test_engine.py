@@ -212,7 +212,7 @@ def test_two_processes_merge_to_the_result_of_one(whole):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("script", ["engine.py", "scaling.py", "btl.py"])
+@pytest.mark.parametrize("script", ["engine.py", "scaling.py", "btl.py", "evidence.py"])
 def test_the_benchmarks_run(script, tmp_path):
     """At a smoke size, and without numba if it is not installed."""
     path = BENCHMARKS / script
@@ -223,6 +223,10 @@ def test_the_benchmarks_run(script, tmp_path):
     if script == "engine.py":
         assert all(rows["jaxrank"]["us_per_round"] > 0 for rows in data["cases"].values())
         assert (tmp_path / "engine.png").stat().st_size > 10_000
+    elif script == "evidence.py":
+        for rows in data["cases"].values():
+            assert rows["LUCBRank"]["ratio"] == 1
+            assert rows["EvidenceRank"]["ns_per_sample"] > 0
     elif script == "btl.py":
         assert all(rows["jaxrank"]["accurate"] for rows in data["cases"].values())
         assert (tmp_path / "btl.png").stat().st_size > 10_000

@@ -79,3 +79,17 @@ def test_permutations_are_uniform():
     counts = np.unique(orders.T @ [9, 3, 1], return_counts=True)[1]
     assert len(counts) == 6
     assert (abs(counts - 1_000) < 130).all()
+
+
+@pytest.mark.parametrize("size", [3, 20])
+def test_one_entry_of_every_trial_is_replaced_in_small_and_large_tables(size):
+    assert (size * size > trials.FEW_PAIRS) == (size == 20)
+    rng = np.random.default_rng(size)
+    table, value = rng.normal(size=(size, size, 4)), rng.normal(size=(1, 4))
+    row, column = rng.integers(size, size=(2, 1, 4))
+    together = trials.put_one(*(jnp.asarray(x) for x in (table, row, column, value)))
+    for n in range(4):
+        expected = jnp.asarray(table[..., n]).at[row[0, n], column[0, n]].set(value[0, n])
+        np.testing.assert_array_equal(together[..., n], expected)
+        alone = trials.put_one(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
+        np.testing.assert_array_equal(alone, expected)

@@ -13,7 +13,7 @@ from jaxrank.families import Bernoulli, Family
 from jaxrank.partition import Boundaries
 from jaxrank.questions import about_critical
 from jaxrank.tally import Tally
-from jaxrank.trials import lift, permutation, pick, places, put_pairs
+from jaxrank.trials import largest, lift, permutation, pick, places, put, put_one, put_pairs
 from jaxrank.types import Query, leaf, pytree_dataclass, static
 
 Number = Float[Array, ""] | float
@@ -216,30 +216,32 @@ class EvidenceRank:
 
     def _tested(self, answers: Tally, cluster, cost, due, now) -> Float[Array, "K K *T"]:
         """When to test each pair next, after testing all that may have become provable, one at a time."""
-        means, pulls, shape = answers.means, answers.pulls, cost.shape
-        lower = cluster[:, None] < cluster[None]
-        threshold, epsilon = self.threshold(), jnp.asarray(self.epsilon, means.dtype)
-        flat = (shape[0] * shape[1], *shape[2:])
+        means, pulls = answers.means, answers.pulls
+        threshold, epsilon = lift(self.threshold()), lift(jnp.asarray(self.epsilon, means.dtype))
+        everyone = places(cluster.shape, cluster.dtype)
 
-        def ahead(due):
-            return jnp.where(lower & (cost >= due) & now[None, None], cost - due, -1).reshape(flat)
+        def lead(row_cluster, row_cost, row_due, cluster, now):
+            """By how much a pair's test is overdue, -1 if it is not due."""
+            return jnp.where((row_cluster < cluster) & (row_cost >= row_due) & now, row_cost - row_due, -1)
 
         def test(carry):
-            due, lead = carry
-            waiting = jnp.max(lead, axis=0) >= 0
-            place = jnp.argmax(lead, axis=0).astype(pulls.dtype)[None]
-            a, b = place // shape[1], place % shape[1]
+            due, most = carry
+            a, waiting = largest(most), jnp.max(most, axis=0)[None] >= 0
+            row = jnp.broadcast_to(a, everyone.shape)
+            ahead = lead(pick(cluster, a), pick(cost, row, everyone), pick(due, row, everyone), cluster, now[None])
+            b = largest(ahead)
             # A trial without a pair to test needs nothing, and is done with at once.
-            needed = jnp.where(waiting, threshold, jnp.inf)[None]
-            items = (pick(means, a), pick(pulls, a), pick(means, b), pick(pulls, b))
-            missing = lift(threshold) - log_evidence(*items, lift(epsilon), needed)
-            later = pick(cost.reshape(flat), place) + jnp.maximum(EAGER * missing, 0.05)
+            needed = jnp.where(waiting, threshold, jnp.inf)
+            missing = threshold - log_evidence(
+                pick(means, a), pick(pulls, a), pick(means, b), pick(pulls, b), epsilon, needed
+            )
+            later = pick(cost, a, b) + jnp.maximum(EAGER * missing, 0.05)
             later = jnp.where(missing <= 0, jnp.inf, later)
-            chosen = (places(flat, pulls.dtype) == place) & waiting[None]
-            due = jnp.where(chosen, later, due.reshape(flat)).reshape(shape)
-            return due, ahead(due)
+            due = put_one(due, a, b, jnp.where(waiting, later, pick(due, a, b)))
+            return due, put(most, a, jnp.max(jnp.where(everyone == b, -1, ahead), axis=0)[None])
 
-        return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), test, (due, ahead(due)))[0]
+        most = jnp.max(lead(cluster[:, None], cost, due, cluster[None], now[None, None]), axis=1)
+        return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), test, (due, most))[0]
 
     def _critical(self, answers: Tally, cluster, cost, due, priority):
         """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int
 from jaxrank import _checks, partition, tally
 from jaxrank.partition import Boundaries, complete
 from jaxrank.tally import Tally
-from jaxrank.trials import bits, permutation, places
+from jaxrank.trials import bits, largest, permutation, places
 from jaxrank.types import Query, pytree_dataclass, static
 
 
@@ -88,7 +88,7 @@ class Quicksort:
         block = open_items & (state.low == first[None])
         word = jnp.where(block, bits(key, self.num_items) >> 1, 0).astype(jnp.int32)
         everyone = places(state.low.shape, state.low.dtype)
-        pivot = jnp.argmax(word + block.astype(jnp.int32), axis=0).astype(everyone.dtype)[None]
+        pivot = largest(word + block.astype(jnp.int32))
         more = True if self.repeats is None else (state.runs < self.repeats)[None]
         return Query(
             item=everyone, opponent=jnp.broadcast_to(pivot, everyone.shape), mask=block & (everyone != pivot) & more
