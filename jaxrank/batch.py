@@ -40,6 +40,7 @@ class Runs(NamedTuple):
     order: np.ndarray
     pulls: np.ndarray
     means: np.ndarray
+    found: np.ndarray
     checkpoints: np.ndarray
     """The sample budgets at which orders were taken; empty if none were asked for."""
     orders: np.ndarray
@@ -149,7 +150,7 @@ def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
 def _open_ledger(path: str | Path, desk: Desk, task: Task) -> Ledger:
     """The checkpoint file, with the trials it already holds handed in."""
     digest = hashlib.sha256(
-        repr((1, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode()
+        repr((2, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode()
     )
     digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
     for leaf in (*task.program.shared, *task.program.stacked):

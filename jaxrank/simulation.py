@@ -26,6 +26,8 @@ class Run(NamedTuple):
     """Items, best first."""
     pulls: Int[Array, "K"]
     means: Float[Array, "K"]
+    found: Int[Array, "C"]
+    """Boundaries that the algorithm found by itself, as ranks after which a cluster ends; empty if they were given."""
 
 
 class Trial(NamedTuple):
@@ -98,6 +100,7 @@ def read(trial: Trial, algorithm) -> tuple[Trial, Run]:
         order=algorithm.order(trial.state),
         pulls=trial.state.tally.pulls,
         means=trial.state.tally.means,
+        found=algorithm.found(trial.state) if hasattr(algorithm, "found") else jnp.zeros((0, *trial.turn.shape), int),
     )
 
 

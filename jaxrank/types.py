@@ -44,7 +44,8 @@ class Algorithm(Protocol[S]):
     a single trial; every method takes a batch as well, with one trailing axis on all arrays and keys of shape (T,).
 
     An algorithm whose `order` is costly may also have `remember(state) -> state`, which keeps what the next `order` can
-    start from. It is called between rounds where an order is taken, and changes neither questions nor answers.
+    start from. It is called between rounds where an order is taken, and changes neither questions nor answers. One that
+    chooses the boundaries itself has `found(state)`, which gives them.
     """
 
     asks_pairs: bool

@@ -50,7 +50,7 @@ def test_a_trial_is_the_same_alone_and_among_a_thousand(key, arms):
     many = jr.simulate(key, algorithm, arms, num_trials=1000)
     for trial in (0, 1, 503, 999):
         alone = jr.run(jax.random.fold_in(key, trial), algorithm, arms)
-        chex.assert_trees_all_equal(alone, jr.Run(*(field[trial] for field in many[:6])))
+        chex.assert_trees_all_equal(alone, jr.Run(*(field[trial] for field in many[:7])))
 
 
 def test_instances_are_a_leading_axis(key):
