@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from jaxrank.algorithms import ActiveRanking as ActiveRanking
     from jaxrank.algorithms import ActiveRankingState as ActiveRankingState
     from jaxrank.algorithms import Certificate as Certificate
+    from jaxrank.algorithms import Clustering as Clustering
     from jaxrank.algorithms import EvidenceRank as EvidenceRank
     from jaxrank.algorithms import EvidenceRankState as EvidenceRankState
+    from jaxrank.algorithms import GapRank as GapRank
+    from jaxrank.algorithms import GapRankState as GapRankState
     from jaxrank.algorithms import LUCBRank as LUCBRank
     from jaxrank.algorithms import LUCBRankState as LUCBRankState
     from jaxrank.algorithms import Quicksort as Quicksort
@@ -69,8 +72,11 @@ _HOMES = {
         "ActiveRanking",
         "ActiveRankingState",
         "Certificate",
+        "Clustering",
         "EvidenceRank",
         "EvidenceRankState",
+        "GapRank",
+        "GapRankState",
         "LUCBRank",
         "LUCBRankState",
         "Quicksort",

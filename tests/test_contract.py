@@ -15,6 +15,7 @@ MEANS = np.array([0.85, 0.2, 0.6, 0.4, 0.1])
 CASES = {
     "LUCBRank": lambda delta: jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
     "EvidenceRank": lambda delta: jr.EvidenceRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
+    "GapRank": lambda delta: jr.GapRank(num_items=5, num_clusters=3, delta=delta, epsilon=0.2),
     "ActiveRanking": lambda delta: jr.ActiveRanking(num_items=5, boundaries=(1, 3), delta=delta, factor="code"),
     "Quicksort": lambda delta: jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12),
     "Uniform": lambda delta: jr.Uniform(num_items=5),
@@ -32,6 +33,7 @@ VARIANTS = {
     "EvidenceRank, batches": lambda delta: jr.EvidenceRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4, sample_once=True
     ),
+    "GapRank, number not given": lambda delta: jr.GapRank(num_items=5, largest=3, delta=delta, epsilon=0.5),
     "LUCBRank, mixture": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, confidence=jr.Mixture()
     ),

@@ -2,6 +2,7 @@
 
 from jaxrank.algorithms.active_ranking import ActiveRanking, ActiveRankingState
 from jaxrank.algorithms.evidence_rank import Certificate, EvidenceRank, EvidenceRankState
+from jaxrank.algorithms.gap_rank import Clustering, GapRank, GapRankState
 from jaxrank.algorithms.lucbrank import LUCBRank, LUCBRankState
 from jaxrank.algorithms.quicksort import Quicksort, QuicksortState
 from jaxrank.algorithms.uniform import Uniform, UniformState
@@ -10,8 +11,11 @@ __all__ = [
     "ActiveRanking",
     "ActiveRankingState",
     "Certificate",
+    "Clustering",
     "EvidenceRank",
     "EvidenceRankState",
+    "GapRank",
+    "GapRankState",
     "LUCBRank",
     "LUCBRankState",
     "Quicksort",

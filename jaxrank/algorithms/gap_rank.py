@@ -1,0 +1,300 @@
+"""GapRank: finds the boundaries by itself, where the gaps between items are widest."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxrank import _checks, gaps, partition, tally
+from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, Mixture, tracked_bounds
+from jaxrank.families import Bernoulli, Family
+from jaxrank.gaps import Cuts, Limits, Sizes
+from jaxrank.questions import about_critical
+from jaxrank.tally import Tally
+from jaxrank.trials import permutation, pick, places, put
+from jaxrank.types import Query, leaf, pytree_dataclass, static
+
+Number = Float[Array, ""] | float
+
+
+class GapRankState(NamedTuple):
+    """Where a run stands."""
+
+    rounds: Int[Array, "*T"]
+    """0 until every item was sampled once, then 1, 2, ..."""
+    tally: Tally
+    priority: Int[Array, "K *T"]
+    """A random permutation that breaks ties, drawn once per trial."""
+    bounds: Bounds
+    leader: Cuts
+    """The clustering with the widest gaps for sure, and how wide they are on average at least."""
+    rival: Cuts
+    """Among all others the one whose gaps may be widest, and how wide they may be on average."""
+    active: Bool[Array, "D *T"]
+    """Boundaries still sampled: first the leader's, then the rival's."""
+    critical: Int[Array, "D 2 *T"]
+    """The two items whose bounds limit what is known of each boundary's gap."""
+
+
+class Clustering(NamedTuple):
+    """What is known of where the widest gaps are."""
+
+    boundaries: Int[Array, "C *T"]
+    """The best clustering so far, as ranks after which a cluster ends; K fills up."""
+    certified: Bool[Array, "*T"]
+    """Whether it holds with the guarantee."""
+    gap_lower: Float[Array, "C *T"]
+    """Bounds on the gap at each of its boundaries: at 0 or below, its two sides are not told apart."""
+    gap_upper: Float[Array, "C *T"]
+    average_lower: Float[Array, "*T"]
+    rival: Int[Array, "C *T"]
+    """The clustering that comes closest."""
+    rival_upper: Float[Array, "*T"]
+    """How wide the rival's gaps may be on average; -inf if no other clustering is allowed."""
+    possible: Bool[Array, "k *T"]
+    """For every rank but the last, whether the best clustering may have a boundary after it."""
+    ambiguous: Bool[Array, "*T"]
+    """Whether more boundaries are possible than the clustering has, or its items are not told apart."""
+
+
+@pytree_dataclass
+class GapRank:
+    """Coarse ranking with boundaries that are found, not given: the clustering with the widest gaps.
+
+    It looks for the boundaries, within the limits, at which the gap between neighbouring items is widest on average.
+    With probability at least 1 - delta every item is in its true cluster when it stops, and no other clustering within
+    the limits has gaps wider by more than epsilon on average. Confidence bounds of all items bound all gaps at once;
+    samples go to the boundaries in which the best clustering by lower bounds and the best other one by upper bounds
+    differ.
+
+    Args:
+      num_items: K.
+      num_clusters: how many; if not given, as many as give the widest gaps on average within the limits.
+      delta: probability of a wrong result, at most.
+      epsilon: how much wider, on average, the gaps of another clustering may be. It forgives clusterings that are
+        nearly as good, not items on a wrong side.
+      smallest, largest: limits on the size of every cluster, or a sequence with one number for each, best first.
+      confidence: a confidence sequence; by default `Mixture` for rewards in [0, 1] and the paper's rate for others.
+      family: the rewards' family; the default holds for any reward in [0, 1].
+      sample_once: sample an item that is critical at several boundaries once, not once per boundary.
+      pulls_per_item: samples of each critical item per round (many raters).
+    """
+
+    num_items: int = static()
+    num_clusters: int | None = static()
+    delta: Number = leaf(0)
+    epsilon: Number = leaf(0)
+    smallest: int | tuple[int, ...] = static()
+    largest: int | tuple[int, ...] | None = static()
+    confidence: ConfidenceSequence
+    family: Family
+    sample_once: bool = static()
+    pulls_per_item: int = static()
+
+    asks_pairs = False
+
+    def __init__(
+        self,
+        *,
+        num_items: int,
+        num_clusters: int | None = None,
+        delta: Number,
+        epsilon: Number = 0.0,
+        smallest: Sizes = 1,
+        largest: Sizes | None = None,
+        confidence: ConfidenceSequence | None = None,
+        family: Family | None = None,
+        sample_once: bool = False,
+        pulls_per_item: int = 1,
+    ):
+        family = Bernoulli() if family is None else family
+        if confidence is None:
+            confidence = Mixture() if isinstance(family, Bernoulli) else ExplorationRate()
+        gaps.limits(num_items, num_clusters, smallest, largest)
+        fields = {
+            "num_items": int(num_items),
+            "num_clusters": gaps.plain(num_clusters),
+            "delta": _checks.real(delta),
+            "epsilon": _checks.real(epsilon),
+            "smallest": gaps.plain(smallest),
+            "largest": gaps.plain(largest),
+            "confidence": confidence,
+            "family": family,
+            "sample_once": bool(sample_once),
+            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def limits(self) -> Limits:
+        """Which clusterings are allowed."""
+        return gaps.limits(self.num_items, self.num_clusters, self.smallest, self.largest)
+
+    @property
+    def design(self) -> Design:
+        """What the confidence sequence needs to know of the sampling rule."""
+        return Design(self.num_items, 2 * self.limits.most, self.pulls_per_item, self.sample_once)
+
+    def check(self) -> None:
+        """See `Algorithm`."""
+        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        _checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
+        self.confidence.check(self.design, self.family)
+
+    def check_stops(self, means) -> None:
+        """Equal items at the best boundaries are never told apart; nor, with epsilon = 0, clusterings equally good."""
+        values, tolerance = _checks.concrete(means), _checks.concrete(self.epsilon)
+        if values is None or tolerance is None:
+            return
+        with jax.ensure_compile_time_eval():
+            step = jnp.asarray(np.moveaxis(np.diff(np.sort(-values)), -1, 0), float)
+            best = gaps.widest(step, self.limits)
+            second = gaps.widest(step, self.limits, best.boundaries)
+            apart = bool(jnp.all(gaps.at(step, best.boundaries) > 1e-6))
+            tied = bool(jnp.any((best.value - second.value <= 1e-6) & jnp.asarray(tolerance == 0)))
+        _checks.require(apart, "max_samples", "must be given where items at the best boundaries are tied", None)
+        _checks.require(not tied, "epsilon", "must be above 0, or max_samples given, where clusterings are tied", 0)
+
+    def init(self, key) -> GapRankState:
+        """See `Algorithm`."""
+        answers = tally.empty((self.num_items, *key.shape))
+        most, rounds = self.limits.most, jnp.zeros(key.shape, answers.pulls.dtype)
+        nothing = Cuts(
+            value=jnp.full(key.shape, -jnp.inf, answers.sums.dtype),
+            boundaries=jnp.full((most, *key.shape), self.num_items, answers.pulls.dtype),
+        )
+        bounds = Bounds(
+            lower=jnp.full_like(answers.sums, self.family.low),
+            upper=jnp.full_like(answers.sums, self.family.high),
+            threshold=self._threshold(answers, rounds),
+        )
+        return GapRankState(
+            rounds=rounds,
+            tally=answers,
+            priority=permutation(key, self.num_items),
+            bounds=bounds,
+            leader=nothing,
+            rival=nothing,
+            active=jnp.ones((2 * most, *key.shape), bool),
+            critical=jnp.zeros((2 * most, 2, *key.shape), answers.pulls.dtype),
+        )
+
+    def ask(self, key, state) -> Query:
+        """Both critical items of every active boundary; before the first round, items never sampled."""
+        del key
+        return about_critical(
+            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
+        )
+
+    def tell(self, state, query, reward) -> GapRankState:
+        """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
+        answers = tally.add(state.tally, query, reward)
+        asked = jnp.any(query.mask, axis=0)
+        opening = jnp.any(answers.pulls == 0, axis=0)
+        rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
+        everyone = places(answers.pulls.shape, query.item.dtype)
+        bounds = tracked_bounds(
+            state.bounds, answers.means, answers.pulls, self._threshold(answers, rounds), self.family, everyone
+        )
+        bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
+        lower, upper = (pick(bound, _sorted(bound, state.priority)) for bound in (bounds.lower, bounds.upper))
+        lowest, highest = gaps.bounds(lower, upper)
+        leader = gaps.widest(lowest, self.limits)
+        rival = gaps.rival(lowest, highest, self.limits, leader.boundaries)
+        decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
+        apart = gaps.at(lowest, leader.boundaries) > 0
+        mine, others = (
+            (cuts.boundaries < self.num_items) & ~gaps.among(cuts.boundaries, rest.boundaries)
+            for cuts, rest in ((leader, rival), (rival, leader))
+        )
+        active = jnp.concatenate([(mine & ~decided[None]) | ~apart, others & ~decided[None]])
+        cuts = jnp.concatenate([leader.boundaries, rival.boundaries])
+        above = partition.ranks(answers.means, state.priority)[None] < cuts[:, None]
+        return GapRankState(
+            rounds=rounds,
+            tally=answers,
+            priority=state.priority,
+            bounds=bounds,
+            leader=leader,
+            rival=rival,
+            active=active | (rounds == 0)[None],
+            critical=jnp.stack(
+                [
+                    _uncertain(above, -bounds.lower, -bounds.upper, state.priority),
+                    _uncertain(~above, bounds.upper, bounds.lower, state.priority),
+                ],
+                axis=1,
+            ),
+        )
+
+    def _threshold(self, answers: Tally, rounds):
+        means = answers.means
+        delta = jnp.asarray(self.delta, means.dtype)
+        return self.confidence.threshold(
+            means=means, pulls=answers.pulls, rounds=rounds, delta=delta, design=self.design
+        )
+
+    def done(self, state):
+        """See `Algorithm`."""
+        return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
+
+    def order(self, state):
+        """By empirical means."""
+        return _sorted(state.tally.means, state.priority)
+
+    def found(self, state) -> Int[Array, "C *T"]:
+        """See `Algorithm`."""
+        return state.leader.boundaries
+
+    def clusters(self, state: GapRankState) -> Int[Array, "K *T"]:
+        """The cluster, from 0, in which every item stands now."""
+        rank = partition.ranks(state.tally.means, state.priority)
+        return jnp.sum(state.leader.boundaries[:, None] <= rank[None], axis=0, dtype=rank.dtype)
+
+    def clustering(self, state: GapRankState) -> Clustering:
+        """What is known of the widest gaps, and what else is possible."""
+        lowest, highest = gaps.bounds(
+            *(-jnp.sort(-bound, axis=0) for bound in (state.bounds.lower, state.bounds.upper))
+        )
+        leader = state.leader
+        possible = gaps.through_each(lowest, highest, self.limits, leader.boundaries) >= leader.value[None]
+        beyond = possible & ~gaps.among(places(possible.shape, int) + 1, leader.boundaries)
+        gap_lower = gaps.at(lowest, leader.boundaries)
+        return Clustering(
+            boundaries=leader.boundaries,
+            certified=self.done(state),
+            gap_lower=gap_lower,
+            gap_upper=gaps.at(highest, leader.boundaries),
+            average_lower=leader.value,
+            rival=state.rival.boundaries,
+            rival_upper=state.rival.value,
+            possible=possible,
+            ambiguous=jnp.any(beyond, axis=0) | jnp.any(gap_lower <= 0, axis=0) | (state.rounds == 0),
+        )
+
+
+def _sorted(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
+    """The items, largest score first."""
+    rank = partition.ranks(scores, priority)
+    everyone = places(rank.shape, rank.dtype)
+    return put(everyone, rank, everyone)
+
+
+def _uncertain(
+    side: Bool[Array, "D K *T"], reach: Float[Array, "K *T"], sure: Float[Array, "K *T"], priority: Int[Array, "K *T"]
+) -> Int[Array, "D *T"]:
+    """Of the items on one side of each boundary, the one that leaves most open where the nearest mean is.
+
+    Two items limit it: the one that may reach farthest across the boundary, and the one that is closest to it for sure.
+    Of these two, the one whose bounds are farther apart.
+    """
+
+    def extreme(bound):
+        masked = jnp.where(side, bound[None], -jnp.inf)
+        return partition.first(side & (masked >= jnp.max(masked, axis=1, keepdims=True)), priority)
+
+    farthest, closest = extreme(reach), extreme(sure)
+    return jnp.where(pick(reach - sure, farthest) >= pick(reach - sure, closest), farthest, closest)
