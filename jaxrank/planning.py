@@ -10,30 +10,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrank import _checks, metrics, theory
-from jaxrank.algorithms import LUCBRank
+from jaxrank.algorithms import EvidenceRank, LUCBRank
 from jaxrank.batch import simulate
 from jaxrank.confidence import Design, ExplorationRate, kl_lower, kl_upper
 from jaxrank.environments import BernoulliArms, Duels, ScoredDuels
+from jaxrank.evidence import log_evidence
 from jaxrank.partition import Boundaries, cut_points, tied_boundary
 
 MOST_SAMPLES = 10**7
 """Samples per trial beyond which a setting is extrapolated, not simulated."""
 UNIFORM_TRIALS = 400
+USUAL = {"EvidenceRank": 150, "LUCBRank": 30}
+"""Theorem 2's bound over the samples taken, roughly: what there is to go by before anything was simulated."""
+
+Name = Literal["EvidenceRank", "LUCBRank"]
 
 
 class _Setting(NamedTuple):
     epsilon: float
     delta: float
+    name: Name
     alpha: float
 
-    def algorithm(self, num_items: int, points: tuple[int, ...]) -> LUCBRank:
-        return LUCBRank(
-            num_items=num_items, boundaries=points, delta=self.delta, epsilon=self.epsilon, alpha=self.alpha
-        )
+    def algorithm(self, num_items: int, points: tuple[int, ...]) -> EvidenceRank | LUCBRank:
+        setting = {"num_items": num_items, "boundaries": points, "delta": self.delta, "epsilon": self.epsilon}
+        return EvidenceRank(**setting) if self.name == "EvidenceRank" else LUCBRank(**setting, alpha=self.alpha)
 
 
 class Forecast(NamedTuple):
-    """What LUCBRank is expected to take for one setting."""
+    """What the algorithm is expected to take for one setting."""
 
     epsilon: float
     delta: float
@@ -48,9 +53,9 @@ class Forecast(NamedTuple):
     trials: int
     """Finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated."""
     upper_bound: float
-    """Theorem 2; infinite where epsilon = 0 and means are tied across a boundary."""
+    """Theorem 2, which is about LUCBRank; infinite where epsilon = 0 and means are tied across a boundary."""
     uniform: float
-    """Estimate of what uniform sampling with the same bounds takes: as if every empirical mean were exact."""
+    """Estimate of what uniform sampling with the same proofs takes: as if every empirical mean were exact."""
 
 
 class AtBudget(NamedTuple):
@@ -69,6 +74,7 @@ class Plan:
     num_items: int
     boundaries: tuple[int, ...]
     duels: bool
+    algorithm: Name
     trials: int
     forecasts: list[Forecast]
     lower_bounds: dict[float, float]
@@ -86,14 +92,15 @@ def plan(
     *,
     epsilons: Sequence[float] = (0.2, 0.1, 0.05),
     deltas: Sequence[float] = (0.1,),
-    alpha: float = 1.1,
+    algorithm: Name = "EvidenceRank",
+    alpha: float | None = None,
     budget: int | None = None,
     trials: int = 40,
     seed: int = 0,
     max_samples: int = MOST_SAMPLES,
     progress: bool | None = None,
 ) -> Plan:
-    """Simulate LUCBRank on what is believed to be the truth, and set it beside the theory and uniform sampling.
+    """Simulate an algorithm on what is believed to be the truth, and set it beside the theory and uniform sampling.
 
     Ctrl-C ends the simulating: settings not yet reached are extrapolated.
 
@@ -102,7 +109,8 @@ def plan(
       boundaries: where clusters end, as for `LUCBRank`.
       epsilons: tolerances to plan for; any order.
       deltas: risks to plan for.
-      alpha: exponent of the paper's exploration rate.
+      algorithm: what will ask: "EvidenceRank", or "LUCBRank" as the paper has it.
+      alpha: exponent of the paper's exploration rate, for LUCBRank; 1.1 by default.
       budget: samples you could pay for; adds what to expect if you stop there.
       trials: trials per setting.
       seed: of the random numbers.
@@ -111,6 +119,10 @@ def plan(
     """
     environment.check()
     trials = _checks.whole("trials", trials, low=2)
+    _checks.require(algorithm in USUAL, "algorithm", f"must be one of {', '.join(USUAL)}", algorithm)
+    if alpha is not None and algorithm != "LUCBRank":
+        raise ValueError(f"alpha belongs to LUCBRank's rate: give it with algorithm LUCBRank, got {algorithm}")
+    alpha = 1.1 if alpha is None else alpha
     for name, values, high in (("epsilon", epsilons, float("inf")), ("delta", deltas, 1.0)):
         _checks.require(len(values) > 0, name, "must not be empty", "none")
         for value in values:
@@ -124,7 +136,7 @@ def plan(
     for delta in sorted(deltas, reverse=True):
         known = None
         for epsilon in sorted(epsilons, reverse=True):
-            setting = _Setting(float(epsilon), float(delta), float(alpha))
+            setting = _Setting(float(epsilon), float(delta), algorithm, float(alpha))
             known, cut_short = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
             forecasts.append(known)
             if cut_short:
@@ -134,8 +146,8 @@ def plan(
     duels = not isinstance(environment, BernoulliArms)
 
     def stopped_at(samples: int, uniform: float) -> AtBudget:
-        algorithm = _Setting(min(epsilons), min(deltas), alpha).algorithm(len(means), points)
-        runs = simulate(key, algorithm, environment, trials, max_samples=samples, progress=progress)
+        strictest = _Setting(min(epsilons), min(deltas), algorithm, alpha).algorithm(len(means), points)
+        runs = simulate(key, strictest, environment, trials, max_samples=samples, progress=progress)
         adaptive = float(np.mean(metrics.share_placed(runs.order, means, points)))
         return AtBudget(samples, adaptive, uniform)
 
@@ -150,6 +162,7 @@ def plan(
         num_items=len(means),
         boundaries=points,
         duels=duels,
+        algorithm=algorithm,
         trials=trials,
         forecasts=forecasts,
         lower_bounds=lower_bounds,
@@ -167,7 +180,7 @@ def _lower_bound(means, points, delta) -> float:
 
 def _forecast(key, environment, means, points, setting, before, trials, max_samples, progress) -> tuple[Forecast, bool]:
     """The forecast, and whether Ctrl-C cut the simulating short."""
-    epsilon, delta, alpha = setting
+    epsilon, delta, name, alpha = setting
     tied = tied_boundary(means, points, epsilon == 0) is not None
     bound = uniform = float("inf")
     if not tied:
@@ -180,7 +193,7 @@ def _forecast(key, environment, means, points, setting, before, trials, max_samp
     if tied:
         return guessed(float("inf")), False
     # The first setting has nothing to go by but the usual ratio of samples to the bound.
-    expected = bound / 30 if before is None else before.samples * bound / before.upper_bound
+    expected = bound / USUAL[name] if before is None else before.samples * bound / before.upper_bound
     if expected > max_samples:
         return guessed(expected), False
     algorithm = setting.algorithm(len(means), points)
@@ -196,12 +209,19 @@ def _forecast(key, environment, means, points, setting, before, trials, max_samp
 
 
 def _uniform_samples(ranked, points, setting: _Setting) -> float:
-    """Samples until all boundaries are settled, if every item is sampled in turn and its mean is met exactly."""
+    """Samples until all boundaries are settled, if every item is sampled in turn and its mean is met exactly.
+
+    The items next to a boundary are settled last: evidence for a pair rises with the one mean and falls with the other.
+    """
     count = len(ranked)
     last, first = ranked[np.asarray(points) - 1], ranked[np.asarray(points)]
     rate, design = ExplorationRate(alpha=setting.alpha), Design(count, len(points))
+    algorithm = setting.algorithm(count, points)
+    needed = algorithm.threshold() if isinstance(algorithm, EvidenceRank) else None
 
     def settled(rounds: int) -> bool:
+        if needed is not None:
+            return bool(_proven(rounds, first, last, setting.epsilon, needed))
         return bool(_settled(rounds, first, last, setting.delta, setting.epsilon, rate, design))
 
     with jax.enable_x64(True):
@@ -214,6 +234,12 @@ def _uniform_samples(ranked, points, setting: _Setting) -> float:
             middle = (low + high) // 2
             low, high = (low, middle) if settled(middle) else (middle, high)
     return float(count * high)
+
+
+@jax.jit
+def _proven(rounds, first, last, epsilon, needed):
+    pulls = jnp.full(first.shape, rounds)
+    return jnp.all(log_evidence(last, pulls, first, pulls, epsilon) >= needed.astype(first.dtype))
 
 
 @functools.partial(jax.jit, static_argnames="design")

@@ -57,7 +57,7 @@ def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
         rows = [row for row in plan.forecasts if row.delta == delta and row.epsilon > 0 and np.isfinite(row.samples)]
         colour = COLOURS[number % len(COLOURS)]
         epsilon, samples = [row.epsilon for row in rows], np.asarray([row.samples for row in rows])
-        axis.plot(epsilon, samples, "o-", color=colour, label=f"LUCBRank, delta {delta:g}")
+        axis.plot(epsilon, samples, "o-", color=colour, label=f"{plan.algorithm}, delta {delta:g}")
         known = [row for row in rows if row.how == "simulated"]
         if known:
             axis.fill_between(
@@ -68,7 +68,9 @@ def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
                 alpha=0.25,
             )
         axis.plot(epsilon, [row.uniform for row in rows], "--", color=colour, label=f"uniform, delta {delta:g}")
-        axis.plot(epsilon, [row.upper_bound for row in rows], ":", color=colour, label=f"Theorem 2, delta {delta:g}")
+        if plan.algorithm == "LUCBRank":
+            bounds = [row.upper_bound for row in rows]
+            axis.plot(epsilon, bounds, ":", color=colour, label=f"Theorem 2, delta {delta:g}")
     if plan.all_pairs is not None:
         axis.axhline(plan.all_pairs.samples, color="#666666", lw=1, ls="-.", label="every pair once, no guarantee")
     if plan.at_budget is not None:

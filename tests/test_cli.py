@@ -23,7 +23,7 @@ def call(*arguments):
 
 
 def test_default_is_experiment_1():
-    done = call("simulate", "--trials", 4, "--epsilon", 0.2)
+    done = call("simulate", "--trials", 20, "--epsilon", 0.1)
     assert done.exit_code == 0, done.output
     assert "[Experiment 1 of the paper]" in done.output
     assert "mistake rate" in done.output
@@ -43,11 +43,17 @@ def test_json_matches_the_library(tmp_path):
     report = json.loads(done.stdout)
     import jax
 
-    algorithm = jr.LUCBRank(num_items=3, boundaries=(1, 2), delta=0.1, epsilon=0.2)
-    runs = jr.simulate(jax.random.key(4), algorithm, jr.BernoulliArms(means=np.array([0.9, 0.5, 0.1])), num_trials=6)
+    arms = jr.BernoulliArms(means=np.array([0.9, 0.5, 0.1]))
+    setting = {"num_items": 3, "boundaries": (1, 2), "delta": 0.1, "epsilon": 0.2}
+    runs = jr.simulate(jax.random.key(4), jr.EvidenceRank(**setting), arms, num_trials=6)
+    assert report["algorithm"] == "EvidenceRank"
+    assert report["alpha"] is None
     assert report["samples_mean"] == runs.samples.mean()
     assert report["boundaries"] == [1, 2]
     np.testing.assert_array_equal(jr.Runs.load(str(out)).samples, runs.samples)
+    paper = jr.simulate(jax.random.key(4), jr.LUCBRank(**setting, alpha=1.5), arms, num_trials=6)
+    done = call("simulate", *items, "--trials", 6, "--seed", 4, "--json", "--algorithm", "lucbrank", "--alpha", 1.5)
+    assert json.loads(done.stdout)["samples_mean"] == paper.samples.mean()
 
 
 def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
@@ -73,6 +79,7 @@ def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
         (["--boundaries", "3", "--clusters", "2"], "boundaries and clusters exclude each other"),
         (["--boundaries", "a"], "boundaries must be whole numbers such as 3,12, got 'a'"),
         (["--delta", "3"], "delta must lie in (0, 1), got 3"),
+        (["--alpha", "2"], "alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got EvidenceRank"),
         (["--out", "x.csv", "--trials", "1", "--epsilon", "0.5"], "out must end in .npz, got 'x.csv'"),
     ],
 )

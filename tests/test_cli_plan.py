@@ -31,6 +31,8 @@ def test_only_the_number_of_items(tmp_path):
     assert "Asking every pair once takes 15 duels (0.75)" in done.output
     assert "With 60 duels (3.00):" in done.output
     assert "cheaper." in done.output
+    assert "EvidenceRank, 4 trials per line" in done.output
+    assert "Theorem 2" not in done.output
     report = json.loads(out.read_text())
     assert report["forecasts"][0]["cost"] == pytest.approx(0.05 * report["forecasts"][0]["samples"])
     assert plot.stat().st_size > 10_000
@@ -44,6 +46,9 @@ def test_json_from_means_is_the_librarys():
     plan = jr.plan(environment, (1, 2), epsilons=[0.4, 0.3], trials=4, seed=3, progress=False)
     assert [row["samples"] for row in report["forecasts"]] == [row.samples for row in plan.forecasts]
     assert report["all_pairs"] is None
+    done = call("--means", "0.9,0.5,0.1", "--boundaries", "1,2", *SMALL, "--seed", 3, "--algorithm", "LUCBRank")
+    assert "LUCBRank, alpha 1.1, 4 trials per line" in done.output
+    assert "Theorem 2" in done.output
     assert report["lower_bounds"]["0.1"] == pytest.approx(plan.lower_bounds[0.1])
 
 

@@ -10,12 +10,14 @@ MEANS = np.asarray([0.9, 0.7, 0.4, 0.1])
 
 
 @pytest.mark.slow
-def test_plan_predicts_what_simulate_takes():
+@pytest.mark.parametrize("name", ["EvidenceRank", "LUCBRank"])
+def test_plan_predicts_what_simulate_takes(name):
     """Experiment 1 at epsilon = 0.05: within 10%, with other random numbers (two standard errors are about 3%)."""
     means = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
     environment = jr.BernoulliArms(means=means)
-    plan = jr.plan(environment, (3, 12), epsilons=[0.05, 0.1], trials=40, seed=1, progress=False)
-    algorithm = jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1, epsilon=0.05)
+    settings = {"epsilons": [0.05, 0.1], "trials": 40, "seed": 1, "progress": False}
+    plan = jr.plan(environment, (3, 12), algorithm=name, **settings)
+    algorithm = getattr(jr, name)(num_items=15, boundaries=(3, 12), delta=0.1, epsilon=0.05)
     runs = jr.simulate(jax_key(2), algorithm, environment, 200, progress=False)
     forecast = plan.forecasts[-1]
     assert forecast.epsilon == 0.05
@@ -34,7 +36,8 @@ def jax_key(seed):
 
 def test_budget_uniform_and_extrapolation():
     environment = jr.BernoulliArms(means=MEANS)
-    plan = jr.plan(environment, (1, 3), epsilons=[0.01, 0.3], trials=8, budget=400, max_samples=1_500, progress=False)
+    plan = jr.plan(environment, (1, 3), epsilons=[0.01, 0.3], trials=8, budget=400, max_samples=500, progress=False)
+    assert plan.algorithm == "EvidenceRank"
     assert [row.epsilon for row in plan.forecasts] == [0.3, 0.01]
     first, second = plan.forecasts
     assert first.how == "simulated"
@@ -51,7 +54,8 @@ def test_budget_uniform_and_extrapolation():
 
 def test_uniform_samples_by_hand():
     """The pulls per item at which the bounds around both boundaries stop overlapping by 0.2, found one by one."""
-    plan = jr.plan(jr.BernoulliArms(means=MEANS), (1, 3), epsilons=[0.2], trials=4, progress=False)
+    arms = jr.BernoulliArms(means=MEANS)
+    plan = jr.plan(arms, (1, 3), epsilons=[0.2], algorithm="LUCBRank", trials=4, progress=False)
     rate = jr.ExplorationRate(alpha=1.1)
     pulls = int(plan.forecasts[0].uniform) // 4
 
@@ -72,6 +76,18 @@ def test_uniform_samples_by_hand():
         return (high - low).max()
 
     assert overlap(pulls) < 0.2 <= overlap(pulls - 1)
+
+    plan = jr.plan(arms, (1, 3), epsilons=[0.2], trials=4, progress=False)
+    pulls = int(plan.forecasts[0].uniform) // 4
+    # Clusters of 1, 2 and 1: two, one and two pairs of different ones, at a positive epsilon all count.
+    needed = np.log(5 / 0.1)
+
+    def least(pulls):
+        pairs = [(a, b) for a, b in ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))]
+        return min(float(jr.log_evidence(MEANS[a], pulls, MEANS[b], pulls, 0.2)) for a, b in pairs)
+
+    assert least(pulls) >= needed - 1e-3
+    assert least(pulls - 1) <= needed + 1e-3
 
 
 def test_duels_are_set_beside_every_pair_once():
@@ -145,6 +161,10 @@ def test_ties_and_bad_input():
         jr.plan(good, (1,), epsilons=[])
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\), got 2"):
         jr.plan(good, (1,), deltas=[2])
+    with pytest.raises(ValueError, match="algorithm must be one of EvidenceRank, LUCBRank, got Uniform"):
+        jr.plan(good, (1,), algorithm="Uniform")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="alpha belongs to LUCBRank's rate"):
+        jr.plan(good, (1,), alpha=1.5)
     with pytest.raises(ValueError, match="budget must be at least 4, got 3"):
         jr.plan(good, (1,), budget=3)
     with pytest.raises(ValueError, match="trials must be at least 2, got 1"):

@@ -1,13 +1,42 @@
 """Reading what people type and the files they name."""
 
 import csv
+import enum
 import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
+
+
+class Ranking(enum.Enum):
+    """The algorithms that the commands offer, by name."""
+
+    EVIDENCE = "EvidenceRank"
+    LUCB = "LUCBRank"
+
+
+ALGORITHM: Any = typer.Option(
+    help="EvidenceRank, which needs fewest samples, or LUCBRank as the paper has it.", case_sensitive=False
+)
+ALPHA: Any = typer.Option(help="For LUCBRank: exponent of the paper's exploration rate, above 1.", show_default="1.1")
+
+
+def alpha_of(algorithm: Ranking, alpha: float | None) -> float | None:
+    """LUCBRank's alpha; None for an algorithm without."""
+    if algorithm is Ranking.LUCB:
+        return 1.1 if alpha is None else alpha
+    if alpha is not None:
+        raise ValueError(f"alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got {algorithm.value}")
+    return None
+
+
+def named(report: dict[str, Any]) -> str:
+    """The algorithm of a report, with its alpha if it has one."""
+    return report["algorithm"] + ("" if report["alpha"] is None else f", alpha {report['alpha']:g}")
 
 
 @contextmanager

@@ -28,7 +28,8 @@ def plan(
     clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
     epsilon: Annotated[str, typer.Option(help="Tolerances to plan for.")] = "0.2,0.1,0.05",
     delta: Annotated[str, typer.Option(help="Probabilities of a mistake to plan for.")] = "0.1",
-    alpha: Annotated[float, typer.Option(help="Exponent of the paper's exploration rate, above 1.")] = 1.1,
+    algorithm: Annotated[inputs.Ranking, inputs.ALGORITHM] = inputs.Ranking.EVIDENCE,
+    alpha: Annotated[float | None, inputs.ALPHA] = None,
     price: Annotated[float | None, typer.Option(help="Price of one judgement.")] = None,
     budget: Annotated[int | None, typer.Option(help="Judgements you could pay for.")] = None,
     prior: Annotated[float, typer.Option(help="Prior precision for a pilot's scores; see fit.")] = 0.0,
@@ -45,10 +46,10 @@ def plan(
     """
     with inputs.complaints():
         result, source, notes = _plan(
-            means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, alpha, price, budget, prior,
-            trials, seed, plot,
+            means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price,
+            budget, prior, trials, seed, plot,
         )  # fmt: skip
-        report = _report(result, source, notes, price, alpha, seed)
+        report = _report(result, source, notes, price, inputs.alpha_of(algorithm, alpha), seed)
         if out is not None:
             out.write_text(json.dumps(report, indent=2) + "\n")
     typer.echo(json.dumps(report, indent=2) if as_json else _table(report))
@@ -59,10 +60,11 @@ def plan(
 
 
 def _plan(
-    means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, alpha, price, budget, prior,
-    trials, seed, plot,
+    means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price, budget,
+    prior, trials, seed, plot,
 ):  # fmt: skip
     inputs.only_one(means=means, scores=scores, answers=answers, items=items)
+    alpha = inputs.alpha_of(algorithm, alpha)
     if price is not None and not (price > 0 and math.isfinite(price)):
         raise ValueError(f"price must be finite and above 0, got {price:g}")
     inputs.picture(plot)
@@ -103,6 +105,7 @@ def _plan(
         (3, 12) if points is None else points,
         epsilons=chosen[0],
         deltas=chosen[1],
+        algorithm=algorithm.value,
         alpha=alpha,
         budget=budget,
         trials=trials,
@@ -147,7 +150,7 @@ def _from_pilot(answers: str, prior: float):
     return jr.Duels.btl(fitted.scores), source, notes
 
 
-def _report(result: "Plan", source: str, notes: list[str], price: float | None, alpha: float, seed: int):
+def _report(result: "Plan", source: str, notes: list[str], price: float | None, alpha: float | None, seed: int):
     import jaxrank as jr
 
     def cost(samples: float) -> float | None:
@@ -192,7 +195,7 @@ def _verdict(result: "Plan", price: float | None) -> list[str]:
             continue
         ratio = row.uniform / row.samples
         setting = f"epsilon {row.epsilon:g}, delta {row.delta:g}"
-        other = f"uniform sampling with the same bounds about {row.uniform:,.0f}"
+        other = f"uniform sampling with the same proofs about {row.uniform:,.0f}"
         cheaper = f"adaptive is {ratio:.1f}x cheaper" if ratio > 1 else f"uniform is {1 / ratio:.1f}x cheaper"
         lines.append(f"{setting}: adaptive takes {row.samples:,.0f} {unit}, {other}: {cheaper}.")
     whole = result.all_pairs
@@ -219,13 +222,15 @@ def _verdict(result: "Plan", price: float | None) -> list[str]:
 
 def _table(report: dict[str, Any]) -> str:
     unit = "duels" if report["duels"] else "samples"
+    with_bound = report["algorithm"] == inputs.Ranking.LUCB.value
     lines = [f"NOTE: {note}" for note in report["notes"]] + [""] * bool(report["notes"])
     lines += [
         f"{report['num_items']} items, boundaries {tuple(report['boundaries'])}; {report['source']}",
-        f"LUCBRank, alpha {report['alpha']:g}, {report['trials']} trials per line, seed {report['seed']}",
+        f"{inputs.named(report)}, {report['trials']} trials per line, seed {report['seed']}",
         "",
         f"  epsilon  delta  {unit:>14s}  {'95% interval of the mean':>26s}  {'95% need less than':>18s}"
-        f"  {'Theorem 2':>14s}" + (f"  {'cost':>14s}" if report["price"] is not None else ""),
+        + (f"  {'Theorem 2':>14s}" if with_bound else "")
+        + (f"  {'cost':>14s}" if report["price"] is not None else ""),
     ]
 
     def shown(value, width):
@@ -235,10 +240,11 @@ def _table(report: dict[str, Any]) -> str:
         span = f"{row['low']:,.0f} to {row['high']:,.0f}" if row["low"] is not None else f"({row['how']})"
         if row["samples"] is None:
             span = "(never: means are tied)"
+        bound = "  " + shown(row["upper_bound"], 14) if with_bound else ""
         cost = "" if report["price"] is None else ("  " + shown(row["cost"], 14))
         lines.append(
             f"  {row['epsilon']:7g}  {row['delta']:5g}  {shown(row['samples'], 14)}  {span:>26s}"
-            f"  {shown(row['most'], 18)}  {shown(row['upper_bound'], 14)}{cost}"
+            f"  {shown(row['most'], 18)}{bound}{cost}"
         )
     lines.append("")
     for delta, bound in report["lower_bounds"].items():

@@ -1,4 +1,4 @@
-"""`jaxrank simulate`: run LUCBRank on a known instance and see what it costs and how often it fails."""
+"""`jaxrank simulate`: rank a known instance many times and see what it costs and how often it fails."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,8 @@ def simulate(
     clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
     delta: Annotated[float, typer.Option(help="Probability of a mistake that you accept.")] = 0.1,
     epsilon: Annotated[float, typer.Option(help="How far an item may stand on the wrong side of a boundary.")] = 0.05,
-    alpha: Annotated[float, typer.Option(help="Exponent of the paper's exploration rate, above 1.")] = 1.1,
+    algorithm: Annotated[inputs.Ranking, inputs.ALGORITHM] = inputs.Ranking.EVIDENCE,
+    alpha: Annotated[float | None, inputs.ALPHA] = None,
     trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
@@ -33,14 +34,14 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every trial to this .npz file.")] = None,
 ) -> None:
-    """Run LUCBRank many times on a known instance: how often it errs, and what it costs.
+    """Rank a known instance many times: how often it errs, and what it costs.
 
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
     with inputs.complaints():
         engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
         report, runs = _simulate(
-            means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget, engine
+            means, scores, boundaries, sizes, clusters, delta, epsilon, algorithm, alpha, trials, seed, budget, engine
         )
         if out is not None:
             if out.suffix != ".npz":
@@ -51,8 +52,11 @@ def simulate(
         typer.echo(f"\nEvery trial is in {out}; read it with jaxrank.Runs.load({str(out)!r}).")
 
 
-def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha, trials, seed, budget, engine):
+def _simulate(
+    means, scores, boundaries, sizes, clusters, delta, epsilon, ranking, alpha, trials, seed, budget, engine
+):  # fmt: skip
     inputs.only_one(means=means, scores=scores)
+    alpha = inputs.alpha_of(ranking, alpha)
     values = inputs.EXPERIMENT_1
     if means is not None:
         values = inputs.numbers("means", means)
@@ -72,7 +76,9 @@ def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha,
     import jaxrank as jr
 
     environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
-    algorithm = jr.LUCBRank(num_items=len(values), boundaries=points, delta=delta, epsilon=epsilon, alpha=alpha)
+    setting = {"num_items": len(values), "boundaries": points, "delta": delta, "epsilon": epsilon}
+    is_lucb = ranking is inputs.Ranking.LUCB
+    algorithm = jr.LUCBRank(**setting, alpha=alpha) if is_lucb else jr.EvidenceRank(**setting)
     inputs.keep_compiled_programs()
     runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget, **engine)
     if len(runs.trial) < trials:
@@ -84,7 +90,7 @@ def _simulate(means, scores, boundaries, sizes, clusters, delta, epsilon, alpha,
     wrong = np.asarray(jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, epsilon))
     low, high = jr.metrics.wilson_interval(int(wrong.sum()), trials)
     report: dict[str, Any] = {
-        "algorithm": "LUCBRank",
+        "algorithm": ranking.value,
         "environment": "duels (BTL)" if scores is not None else "direct rewards (Bernoulli)",
         "num_items": len(values),
         "boundaries": list(algorithm.boundaries),
@@ -116,10 +122,9 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
     q5, q50, q95 = report["samples_quantiles_5_50_95"]
     held = "within" if report["mistake_rate"] <= report["delta"] else "ABOVE"
     lines = [
-        f"LUCBRank on {report['num_items']} items, {report['environment']}, boundaries {tuple(report['boundaries'])}"
-        + ("  [Experiment 1 of the paper]" if default else ""),
-        f"delta {report['delta']:g}, epsilon {report['epsilon']:g}, alpha {report['alpha']:g},"
-        f" {trials} trials, seed {report['seed']}",
+        f"{inputs.named(report)} on {report['num_items']} items, {report['environment']},"
+        f" boundaries {tuple(report['boundaries'])}" + ("  [Experiment 1 of the paper]" if default else ""),
+        f"delta {report['delta']:g}, epsilon {report['epsilon']:g}, {trials} trials, seed {report['seed']}",
         "",
         f"  mistake rate      {report['mistake_rate']:.3f}   95% interval [{low:.3f}, {high:.3f}], {held} delta"
         f" = {report['delta']:g}",
@@ -162,5 +167,7 @@ def _advice(report: dict[str, Any]) -> list[str]:
         advice.append(f"--epsilon {epsilon / 2:g}   stricter clusters; expect up to four times the samples")
     advice.append(f"--epsilon {max(2 * epsilon, 0.05):g}   looser clusters, far fewer samples")
     advice.append("--delta 0.01      a tenth of the risk costs little more")
+    if report["alpha"] is None:
+        advice.append("--algorithm lucbrank   the paper's algorithm: the same guarantee from more samples")
     advice.append("--scores FILE --clusters 5   your own items, judged in duels")
     return advice
