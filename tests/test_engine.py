@@ -22,6 +22,9 @@ import jaxrank as jr
 from jaxrank import batch, lanes, workers
 from jaxrank.ledger import Ledger
 
+# How trials are driven and kept; in 64 bit the tests of `simulate` do for it.
+pytestmark = pytest.mark.once
+
 BENCHMARKS = Path(__file__).parents[1] / "experiments" / "benchmarks"
 MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
 EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}
@@ -211,7 +214,6 @@ def test_two_processes_merge_to_the_result_of_one(whole):
         assert output.splitlines()[-1] == f"{whole.samples.tolist()} 41"
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("script", ["engine.py", "scaling.py", "btl.py", "evidence.py"])
 def test_the_benchmarks_run(script, tmp_path):
     """At a smoke size, and without numba if it is not installed."""

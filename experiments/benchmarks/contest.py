@@ -1,7 +1,14 @@
-"""What the contestants of `engine.py` are given: an instance, and how far to run it."""
+"""What the contestants of `engine.py` and `evidence.py` are given, and how a contest is held and written down."""
 
+import argparse
 import dataclasses
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
 
+import jax
 import numpy as np
 
 import jaxrank as jr
@@ -54,3 +61,38 @@ QUICK = [
     dataclasses.replace(CASES[1], trials=16, max_samples=2_000, textbook_trials=8),
     dataclasses.replace(CASES[2], trials=2, max_samples=12_000, textbook_trials=1),
 ]
+
+
+def hold(
+    name: str,
+    about: str | None,
+    cases: list[Case],
+    quick: list[Case],
+    measure: Callable[[Case, int], dict],
+    report: Callable[[Case, dict, int], None],
+    **versions: str | None,
+) -> tuple[dict, Path]:
+    """Parse the command line, measure and report every case, write NAME.json; the data and where it is."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke size")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", type=int, help="run only this case, from 0")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    arguments = parser.parse_args()
+    chosen = quick if arguments.quick else cases
+    chosen = chosen if arguments.only is None else [chosen[arguments.only]]
+    data: dict = {
+        "config": [dataclasses.asdict(case) for case in chosen],
+        "repeats": arguments.repeats,
+        "versions": {"jax": jax.__version__, "jaxrank": jr.__version__, **versions},
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "cases": {},
+    }
+    for case in chosen:
+        data["cases"][case.name] = measure(case, arguments.repeats)
+        report(case, data["cases"][case.name], arguments.repeats)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / f"{name}.json"
+    path.write_text(json.dumps(data, indent=2))
+    print(f"\nwritten to {path}")
+    return data, path

@@ -15,17 +15,12 @@ numba (the `benchmark` extra) its two programs are left out.
     python experiments/benchmarks/engine.py [--quick] [--repeats N] [--only CASE] [--out DIR]
 """
 
-import argparse
-import dataclasses
-import json
-import os
-import platform
 import time
 from pathlib import Path
 
 import jax
 import numpy as np
-from contest import ALPHA, CASES, DELTA, QUICK, Case
+from contest import ALPHA, CASES, DELTA, QUICK, Case, hold
 from textbook_program import textbook
 
 import jaxrank as jr
@@ -119,33 +114,13 @@ def report(case: Case, rows: dict, repeats: int) -> None:
 
 
 def main() -> None:
-    """Parse, measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smoke size")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", type=int, help="run only this case, from 0")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
-    arguments = parser.parse_args()
-    cases = QUICK if arguments.quick else CASES
-    cases = cases if arguments.only is None else [cases[arguments.only]]
-    versions = {"jax": jax.__version__, "jaxrank": jr.__version__, "numba": getattr(numba, "__version__", None)}
-    data: dict = {
-        "config": [dataclasses.asdict(case) for case in cases],
-        "repeats": arguments.repeats,
-        "versions": versions,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "cases": {},
-    }
+    """Parse, measure, print, write, draw."""
     if numba is None:
         print("numba is not installed: its programs are left out (pip install 'jaxrank[benchmark]')")
-    for case in cases:
-        rows = measure(case, arguments.repeats)
-        data["cases"][case.name] = rows
-        report(case, rows, arguments.repeats)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "engine.json").write_text(json.dumps(data, indent=2))
-    draw(data, arguments.out / "engine.png")
-    print(f"\nwritten to {arguments.out}/engine.json and engine.png")
+    version = getattr(numba, "__version__", None)
+    data, path = hold("engine", __doc__, CASES, QUICK, measure, report, numba=version)
+    draw(data, path.with_suffix(".png"))
+    print(f"and {path.with_suffix('.png')}")
 
 
 if __name__ == "__main__":

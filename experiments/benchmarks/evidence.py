@@ -7,17 +7,12 @@ wall time.
     python experiments/benchmarks/evidence.py [--quick] [--repeats N] [--only CASE] [--out DIR]
 """
 
-import argparse
 import dataclasses
-import json
-import os
-import platform
 import time
-from pathlib import Path
 
 import jax
 import numpy as np
-from contest import ALPHA, DELTA, Case
+from contest import ALPHA, DELTA, Case, hold
 
 import jaxrank as jr
 
@@ -26,10 +21,7 @@ CASES = [
     Case("K = 100, c = 5, duels, epsilon = .1, to termination", 100, (20, 40, 60, 80), 0.1, 64, 10**9, duels=True),
     Case("K = 100, c = 5, duels, 400,000 samples", 100, (20, 40, 60, 80), 0.0, 64, 400_000, duels=True),
 ]
-QUICK = [
-    dataclasses.replace(CASES[0], trials=16, epsilon=0.2),
-    dataclasses.replace(CASES[2], trials=8, max_samples=2_000),
-]
+QUICK = [dataclasses.replace(CASES[0], trials=16, epsilon=0.2)]
 
 
 def contestants(case: Case) -> dict:
@@ -92,31 +84,5 @@ def report(case: Case, rows: dict, repeats: int) -> None:
         )
 
 
-def main() -> None:
-    """Parse, measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smoke size")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", type=int, help="run only this case, from 0")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
-    arguments = parser.parse_args()
-    cases = QUICK if arguments.quick else CASES
-    cases = cases if arguments.only is None else [cases[arguments.only]]
-    data: dict = {
-        "config": [dataclasses.asdict(case) for case in cases],
-        "repeats": arguments.repeats,
-        "versions": {"jax": jax.__version__, "jaxrank": jr.__version__},
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "cases": {},
-    }
-    for case in cases:
-        rows = measure(case, arguments.repeats)
-        data["cases"][case.name] = rows
-        report(case, rows, arguments.repeats)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "evidence.json").write_text(json.dumps(data, indent=2))
-    print(f"\nwritten to {arguments.out}/evidence.json")
-
-
 if __name__ == "__main__":
-    main()
+    hold("evidence", __doc__, CASES, QUICK, measure, report)
