@@ -60,6 +60,11 @@ class Bounds(NamedTuple):
     threshold: Float[Array, "#K *T"]
 
 
+def no_bounds(sums: Float[Array, "K *T"], family: Family, threshold: Float[Array, "#K *T"]) -> Bounds:
+    """Bounds of items without answers: the ends of the domain."""
+    return Bounds(jnp.full_like(sums, family.low), jnp.full_like(sums, family.high), threshold)
+
+
 def tracked_bounds(
     before: Bounds,
     mean: Float[Array, "K *T"],

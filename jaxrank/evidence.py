@@ -2,7 +2,7 @@ r"""Evidence that one item's mean is above another's: an e-process, valid at all
 
 For rewards in [0, 1] with means at most m (item a) and at least m (item b), every
 
-    exp(lambda S_a - N_a log(1 + m (e^lambda - 1))) exp(-lambda S_b - N_b log(1 + m (e^-lambda - 1))),   lambda >= 0,
+    exp(lambda S_a - N_a log(1 + m (e^lambda - 1))) exp(-mu S_b - N_b log(1 + m (e^-mu - 1))),   lambda, mu >= 0,
 
 is a nonnegative supermartingale that starts at 1, whatever is sampled when, and so is any mixture of them with weights
 fixed beforehand. `log_evidence` takes the smallest value over all m, a lower bound on the mixture at the true means if

@@ -122,7 +122,7 @@ def through_each(
     lowest: Float[Array, "k *T"], highest: Float[Array, "k *T"], allowed: Limits, boundaries: Int[Array, "C *T"]
 ) -> Float[Array, "k *T"]:
     """For every rank but the last, the value of the best rival with a boundary after it, or of the clustering given."""
-    given = jnp.sum(boundaries < allowed.num_items, axis=0)
+    given = number_of(boundaries, allowed.num_items)
     value = jnp.full_like(lowest, -jnp.inf)
     for gaps, fewer in _comparable(lowest, highest, allowed, boundaries):
         gap, place, best = _forward(gaps, allowed)
@@ -139,17 +139,34 @@ def _comparable(lowest, highest, allowed: Limits, boundaries) -> list[tuple[Floa
     """Gaps by which other clusterings compare with the given one's lower bounds, and whether for those of fewer cuts.
 
     A gap that both have is the same number, so what is not known of it does not matter: it counts at its lower bound
-    for both. Only for a clustering of fewer clusters, in whose average it weighs more, it counts at its upper bound.
+    for both. In the average of n < m boundaries it weighs more than in that of the given one's m, by 1/n - 1/m of what
+    it is at most: it counts as H - (H - L) n / m there, and no less with the smallest n that is allowed.
     """
     common = among(places(lowest.shape, int) + 1, boundaries)
     as_many = [(jnp.where(common, lowest, highest), False)]
-    return as_many if len(allowed.counts) == 1 else [*as_many, (highest, True)]
+    if len(allowed.counts) == 1:
+        return as_many
+    share = allowed.counts[0] / jnp.maximum(number_of(boundaries, allowed.num_items), 1).astype(lowest.dtype)
+    return [*as_many, (jnp.where(common, highest - (highest - lowest) * share[None], highest), True)]
 
 
 def at(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "C *T"]:
     """The gaps at the boundaries; infinite where a boundary only fills up."""
     last = gaps.shape[0]
     return jnp.where(boundaries <= last, pick(gaps, jnp.minimum(boundaries, last) - 1), jnp.inf)
+
+
+def number_of(boundaries: Int[Array, "C *T"], num_items: int) -> Int[Array, "*T"]:
+    """How many boundaries there are, without those that only fill up."""
+    return jnp.sum(boundaries < num_items, axis=0)
+
+
+def average(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "*T"]:
+    """The average gap at the boundaries; -inf if there are none."""
+    width = at(gaps, boundaries)
+    number = number_of(boundaries, gaps.shape[0] + 1)
+    total = jnp.sum(jnp.where(jnp.isfinite(width), width, 0), axis=0)
+    return jnp.where(number > 0, total / jnp.maximum(number, 1).astype(gaps.dtype), -jnp.inf)
 
 
 def among(boundaries: Int[Array, "C *T"], others: Int[Array, "D *T"]) -> Bool[Array, "C *T"]:
@@ -172,7 +189,7 @@ def widest(
     gap, place, best = _forward(gaps, allowed)
     given = differing = None
     if other_than is not None:
-        given = jnp.sum(other_than < allowed.num_items, axis=0)
+        given = number_of(other_than, allowed.num_items)
         differing = [jnp.full_like(gap, -jnp.inf)]
         for number, size in enumerate(allowed.sizes[:-1]):
             same = place == other_than[number][None]

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
+from jaxrank.gaps import Limits, widest
 from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
 
 
@@ -44,6 +45,35 @@ def mistakes(
     )
     placed = jnp.take_along_axis(means, order, axis=-1)
     return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
+
+
+def gap_mistakes(
+    order: Int[ArrayLike, "*T K"],
+    found: Int[ArrayLike, "*T C"],
+    means: Float[ArrayLike, "*#T K"],
+    allowed: Limits,
+    epsilon: Float[Array, ""] | float = 0.0,
+) -> Bool[Array, "*T"]:
+    """Whether boundaries that were found are wrong, such as `Runs.found` of `GapRank`, with its `limits`.
+
+    They are if an item stands on the wrong side of one of them, or if the gaps at another clustering's boundaries are
+    wider by more than epsilon on average. Comparisons forgive the rounding of the means.
+    """
+    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    order, means = _aligned(order, means)
+    num_items, found = order.shape[-1], jnp.asarray(found)
+    slack = 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
+    place, inside = jnp.minimum(found, num_items - 1), found < num_items
+    placed = jnp.take_along_axis(means, order, axis=-1)
+    worst_above = jnp.take_along_axis(jax.lax.cummin(placed, axis=placed.ndim - 1), place - 1, axis=-1)
+    best_below = jnp.take_along_axis(jax.lax.cummax(placed, axis=placed.ndim - 1, reverse=True), place, axis=-1)
+    misplaced = jnp.any(inside & (worst_above < best_below - slack), axis=-1)
+    ranked = -jnp.sort(-means, axis=-1)
+    step = ranked[..., :-1] - ranked[..., 1:]
+    width = jnp.sum(jnp.where(inside, jnp.take_along_axis(step, place - 1, axis=-1), 0), axis=-1)
+    average = width / jnp.sum(inside, axis=-1).astype(means.dtype)
+    best = widest(jnp.moveaxis(step, -1, 0), allowed).value
+    return misplaced | (average < best - jnp.asarray(epsilon, means.dtype) - slack[..., 0])
 
 
 def share_placed(

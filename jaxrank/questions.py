@@ -1,5 +1,7 @@
 """Questions about the critical items of boundaries, for every algorithm that asks so."""
 
+from typing import Protocol
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
@@ -8,15 +10,33 @@ from jaxrank.trials import places
 from jaxrank.types import ANYONE, Query
 
 
-def about_critical(
-    critical: Int[Array, "C 2 *T"],
-    active: Bool[Array, "C *T"],
-    rounds: Int[Array, "*T"],
-    answers: Tally,
-    pulls_per_item: int,
-    sample_once: bool,
-) -> Query:
+class Standing(Protocol):
+    """What a state must tell."""
+
+    @property
+    def rounds(self) -> Int[Array, "*T"]:
+        """0 until every item was sampled once."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """All answers so far."""
+        ...
+
+    @property
+    def active(self) -> Bool[Array, "C *T"]:
+        """Boundaries that are asked about."""
+        ...
+
+    @property
+    def critical(self) -> Int[Array, "C 2 *T"]:
+        """Two items for each boundary."""
+        ...
+
+
+def about_critical(state: Standing, pulls_per_item: int, sample_once: bool) -> Query:
     """Both critical items of every active boundary; before the first round, items never sampled."""
+    rounds, answers, active, critical = state.rounds, state.tally, state.active, state.critical
     item, mask = critical.reshape(-1, *rounds.shape), jnp.repeat(active, 2, axis=0)
     if sample_once:
         slot = places(item.shape, item.dtype)

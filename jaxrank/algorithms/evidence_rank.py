@@ -157,9 +157,7 @@ class EvidenceRank:
     def ask(self, key, state) -> Query:
         """Both items of every cluster's critical pair; before the first round, items never sampled."""
         del key
-        return about_critical(
-            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
-        )
+        return about_critical(state, self.pulls_per_item, self.sample_once)
 
     def tell(self, state, query, reward) -> EvidenceRankState:
         """Count; now and then update ranks and costs, test pairs, and find the critical pairs anew."""

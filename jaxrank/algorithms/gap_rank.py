@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks, gaps, partition, tally
-from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, Mixture, tracked_bounds
+from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, Mixture, no_bounds, tracked_bounds
 from jaxrank.families import Bernoulli, Family
 from jaxrank.gaps import Cuts, Limits, Sizes
 from jaxrank.questions import about_critical
@@ -31,7 +31,7 @@ class GapRankState(NamedTuple):
     leader: Cuts
     """The clustering with the widest gaps for sure, and how wide they are on average at least."""
     rival: Cuts
-    """Among all others the one whose gaps may be widest, and how wide they may be on average."""
+    """Among all others the one that may be better by most; its value is for comparison with the leader's only."""
     active: Bool[Array, "D *T"]
     """Boundaries still sampled: first the leader's, then the rival's."""
     critical: Int[Array, "D 2 *T"]
@@ -56,7 +56,7 @@ class Clustering(NamedTuple):
     possible: Bool[Array, "k *T"]
     """For every rank but the last, whether the best clustering may have a boundary after it."""
     ambiguous: Bool[Array, "*T"]
-    """Whether more boundaries are possible than the clustering has, or its items are not told apart."""
+    """Whether another clustering may be better, be it within epsilon, or the clusters are not told apart."""
 
 
 @pytree_dataclass
@@ -71,7 +71,8 @@ class GapRank:
 
     Args:
       num_items: K.
-      num_clusters: how many; if not given, as many as give the widest gaps on average within the limits.
+      num_clusters: how many; if not given, as many as give the widest gaps on average within the limits, which
+        without `largest` is two.
       delta: probability of a wrong result, at most.
       epsilon: how much wider, on average, the gaps of another clustering may be. It forgives clusterings that are
         nearly as good, not items on a wrong side.
@@ -135,8 +136,9 @@ class GapRank:
 
     @property
     def design(self) -> Design:
-        """What the confidence sequence needs to know of the sampling rule."""
-        return Design(self.num_items, 2 * self.limits.most, self.pulls_per_item, self.sample_once)
+        """What the confidence sequence needs to know: in a round an item may be sampled for every boundary."""
+        times = 1 if self.sample_once else 2 * self.limits.most
+        return Design(self.num_items, 2 * self.limits.most, times * self.pulls_per_item, sample_once=True)
 
     def check(self) -> None:
         """See `Algorithm`."""
@@ -161,33 +163,14 @@ class GapRank:
     def init(self, key) -> GapRankState:
         """See `Algorithm`."""
         answers = tally.empty((self.num_items, *key.shape))
-        most, rounds = self.limits.most, jnp.zeros(key.shape, answers.pulls.dtype)
-        nothing = Cuts(
-            value=jnp.full(key.shape, -jnp.inf, answers.sums.dtype),
-            boundaries=jnp.full((most, *key.shape), self.num_items, answers.pulls.dtype),
-        )
-        bounds = Bounds(
-            lower=jnp.full_like(answers.sums, self.family.low),
-            upper=jnp.full_like(answers.sums, self.family.high),
-            threshold=self._threshold(answers, rounds),
-        )
-        return GapRankState(
-            rounds=rounds,
-            tally=answers,
-            priority=permutation(key, self.num_items),
-            bounds=bounds,
-            leader=nothing,
-            rival=nothing,
-            active=jnp.ones((2 * most, *key.shape), bool),
-            critical=jnp.zeros((2 * most, 2, *key.shape), answers.pulls.dtype),
-        )
+        rounds = jnp.zeros(key.shape, answers.pulls.dtype)
+        bounds = no_bounds(answers.sums, self.family, self._threshold(answers, rounds))
+        return self._standing(rounds, answers, permutation(key, self.num_items), bounds)
 
     def ask(self, key, state) -> Query:
         """Both critical items of every active boundary; before the first round, items never sampled."""
         del key
-        return about_critical(
-            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
-        )
+        return about_critical(state, self.pulls_per_item, self.sample_once)
 
     def tell(self, state, query, reward) -> GapRankState:
         """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
@@ -200,34 +183,40 @@ class GapRank:
             state.bounds, answers.means, answers.pulls, self._threshold(answers, rounds), self.family, everyone
         )
         bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
-        lower, upper = (pick(bound, _sorted(bound, state.priority)) for bound in (bounds.lower, bounds.upper))
+        return self._standing(rounds, answers, state.priority, bounds)
+
+    def _standing(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
+        """Leader and rival by these bounds, and what to sample to tell them apart."""
+        lower, upper = (pick(bound, _sorted(bound, priority)) for bound in (bounds.lower, bounds.upper))
         lowest, highest = gaps.bounds(lower, upper)
         leader = gaps.widest(lowest, self.limits)
         rival = gaps.rival(lowest, highest, self.limits, leader.boundaries)
-        decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
         apart = gaps.at(lowest, leader.boundaries) > 0
+        decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
+        # Within the tolerance another clustering may still be better, and have what this one lacks: sides that part.
+        decided &= jnp.all(apart, axis=0) | (leader.value >= rival.value)
+        # What both have cancels, unless it is a share of two averages of different length.
+        alike = gaps.number_of(leader.boundaries, self.num_items) == gaps.number_of(rival.boundaries, self.num_items)
         mine, others = (
-            (cuts.boundaries < self.num_items) & ~gaps.among(cuts.boundaries, rest.boundaries)
+            (cuts.boundaries < self.num_items) & ~(gaps.among(cuts.boundaries, rest.boundaries) & alike[None])
             for cuts, rest in ((leader, rival), (rival, leader))
         )
         active = jnp.concatenate([(mine & ~decided[None]) | ~apart, others & ~decided[None]])
         cuts = jnp.concatenate([leader.boundaries, rival.boundaries])
-        above = partition.ranks(answers.means, state.priority)[None] < cuts[:, None]
+        above = partition.ranks(answers.means, priority)[None] < cuts[:, None]
+        critical = [
+            _uncertain(above, -bounds.lower, -bounds.upper, priority),
+            _uncertain(~above, bounds.upper, bounds.lower, priority),
+        ]
         return GapRankState(
             rounds=rounds,
             tally=answers,
-            priority=state.priority,
+            priority=priority,
             bounds=bounds,
             leader=leader,
             rival=rival,
             active=active | (rounds == 0)[None],
-            critical=jnp.stack(
-                [
-                    _uncertain(above, -bounds.lower, -bounds.upper, state.priority),
-                    _uncertain(~above, bounds.upper, bounds.lower, state.priority),
-                ],
-                axis=1,
-            ),
+            critical=jnp.stack(critical, axis=1),
         )
 
     def _threshold(self, answers: Tally, rounds):
@@ -260,19 +249,20 @@ class GapRank:
             *(-jnp.sort(-bound, axis=0) for bound in (state.bounds.lower, state.bounds.upper))
         )
         leader = state.leader
-        possible = gaps.through_each(lowest, highest, self.limits, leader.boundaries) >= leader.value[None]
-        beyond = possible & ~gaps.among(places(possible.shape, int) + 1, leader.boundaries)
-        gap_lower = gaps.at(lowest, leader.boundaries)
+        has = gaps.among(places(lowest.shape, int) + 1, leader.boundaries)
+        beyond = ~has & (gaps.through_each(lowest, highest, self.limits, leader.boundaries) >= leader.value[None])
+        gap_lower, rival = gaps.at(lowest, leader.boundaries), state.rival
+        open_end = (rival.value > leader.value) | (state.rounds == 0)
         return Clustering(
             boundaries=leader.boundaries,
             certified=self.done(state),
             gap_lower=gap_lower,
             gap_upper=gaps.at(highest, leader.boundaries),
             average_lower=leader.value,
-            rival=state.rival.boundaries,
-            rival_upper=state.rival.value,
-            possible=possible,
-            ambiguous=jnp.any(beyond, axis=0) | jnp.any(gap_lower <= 0, axis=0) | (state.rounds == 0),
+            rival=rival.boundaries,
+            rival_upper=gaps.average(highest, rival.boundaries),
+            possible=has | beyond,
+            ambiguous=jnp.any(beyond, axis=0) | jnp.any(gap_lower <= 0, axis=0) | open_end,
         )
 
 

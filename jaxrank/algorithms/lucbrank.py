@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks, partition, tally
-from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, tracked_bounds
+from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, no_bounds, tracked_bounds
 from jaxrank.families import Bernoulli, Family
 from jaxrank.partition import Boundaries
 from jaxrank.questions import about_critical
@@ -128,17 +128,12 @@ class LUCBRank:
         priority = permutation(key, self.num_items)
         count = len(self.boundaries)
         rounds = jnp.zeros(key.shape, answers.pulls.dtype)
-        bounds = Bounds(
-            lower=jnp.full_like(answers.sums, self.family.low),
-            upper=jnp.full_like(answers.sums, self.family.high),
-            threshold=self._threshold(answers, rounds),
-        )
         return LUCBRankState(
             rounds=rounds,
             tally=answers,
             priority=priority,
             rank=priority,
-            bounds=bounds,
+            bounds=no_bounds(answers.sums, self.family, self._threshold(answers, rounds)),
             active=jnp.ones((count, *key.shape), bool),
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
@@ -146,9 +141,7 @@ class LUCBRank:
     def ask(self, key, state) -> Query:
         """Both critical items of every active boundary; before the first round, items never sampled."""
         del key
-        return about_critical(
-            state.critical, state.active, state.rounds, state.tally, self.pulls_per_item, self.sample_once
-        )
+        return about_critical(state, self.pulls_per_item, self.sample_once)
 
     def tell(self, state, query, reward) -> LUCBRankState:
         """Lines 17-25 of Algorithm 1: update, find the critical items anew, settle boundaries."""
