@@ -119,9 +119,11 @@ def ratio(above: dict, below: dict, place: int) -> tuple[float, float, float]:
     return value, value / reach, value * reach
 
 
-def slope(deltas: list[float], samples: list[float]) -> float:
-    """Samples per unit of log(1/delta), between the two smallest deltas."""
-    return (samples[-1] - samples[-2]) / math.log(deltas[-2] / deltas[-1])
+def slope(row: dict, method: str) -> str:
+    """Growth between the two smallest deltas over the lower bound's, as if the two means were independent."""
+    known, least = row[method], row["lower_bound"][-1] - row["lower_bound"][-2]
+    halves = [known["high"][place] - known["value"][place] for place in (-1, -2)]
+    return f"{(known['value'][-1] - known['value'][-2]) / least:.2f} ± {math.hypot(*halves) / least:.2f}"
 
 
 def summary(data: dict) -> str:
@@ -163,9 +165,7 @@ def summary(data: dict) -> str:
         + "."
     )
     for name, row in data["slopes"].items():
-        deltas = data["config"]["more_deltas"]
-        least = slope(deltas, row["lower_bound"])
-        found = ", ".join(f"{method} {slope(deltas, row[method]['value']) / least:.2f}" for method in METHODS)
+        found = "; ".join(f"{method} {slope(row, method)}" for method in METHODS)
         lines.append(f"{name}, slope in log(1/delta) between the two smallest over the lower bound's: {found}.")
     return "\n".join(lines)
 

@@ -129,6 +129,7 @@ def plan(
             _checks.inside(name, value, 0, high, closed=(name == "epsilon", False))
     means = np.asarray(environment.means, float)
     points = cut_points(len(means), boundaries)
+    _Setting(max(epsilons), min(deltas), algorithm, alpha).algorithm(len(means), points).check()
     if budget is not None:
         budget = _checks.whole("budget", budget, low=len(means))
     key = jax.random.key(seed)

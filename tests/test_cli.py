@@ -56,6 +56,20 @@ def test_json_matches_the_library(tmp_path):
     assert json.loads(done.stdout)["samples_mean"] == paper.samples.mean()
 
 
+def test_boundaries_can_be_found():
+    items = ["--means", "0.95,0.9,0.5,0.45,0.1", "--algorithm", "gaprank", "--trials", 5]
+    done = call("simulate", *items, "--largest", 2, "--smallest", 1, "--clusters", 3, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["algorithm"] == "GapRank"
+    assert report["boundaries"] == [2, 4]
+    assert report["found"] == [{"boundaries": [2, 4], "trials": 5}]
+    assert report["mistakes"] == 0
+    done = call("simulate", *items)
+    assert "widest gaps after ranks (2,)" in done.output
+    assert "found             (2,) in 5 of 5 trials" in done.output
+
+
 def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item,score\na,2.0\nb,1.0\nc,0.0\nd,-3\n")
@@ -79,6 +93,12 @@ def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
         (["--boundaries", "3", "--clusters", "2"], "boundaries and clusters exclude each other"),
         (["--boundaries", "a"], "boundaries must be whole numbers such as 3,12, got 'a'"),
         (["--delta", "3"], "delta must lie in (0, 1), got 3"),
+        (
+            ["--smallest", "2"],
+            "smallest and largest are limits for GapRank: give --algorithm gaprank, got EvidenceRank",
+        ),
+        (["--algorithm", "gaprank", "--boundaries", "3"], "boundaries and sizes are what GapRank finds"),
+        (["--algorithm", "gaprank", "--smallest", "0"], "smallest must be at least 1, got 0"),
         (["--alpha", "2"], "alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got EvidenceRank"),
         (["--out", "x.csv", "--trials", "1", "--epsilon", "0.5"], "out must end in .npz, got 'x.csv'"),
     ],

@@ -94,6 +94,12 @@ def test_bad_input(arguments, message):
     assert message in done.output
 
 
+def test_a_plan_is_for_given_boundaries():
+    done = call("--items", 6, "--clusters", 2, "--algorithm", "gaprank")
+    assert done.exit_code == 2
+    assert "algorithm must be EvidenceRank or LUCBRank, which rank by given boundaries, got GapRank" in done.output
+
+
 def test_a_picture_needs_matplotlib(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     done = call("--plot", "plan.png")

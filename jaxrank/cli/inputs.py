@@ -17,11 +17,14 @@ class Ranking(enum.Enum):
 
     EVIDENCE = "EvidenceRank"
     LUCB = "LUCBRank"
+    GAPS = "GapRank"
 
 
-ALGORITHM: Any = typer.Option(
-    help="EvidenceRank, which needs fewest samples, or LUCBRank as the paper has it.", case_sensitive=False
-)
+ALGORITHM: dict[str, Any] = {
+    "help": "EvidenceRank, which needs fewest samples; LUCBRank as the paper has it; for simulate also GapRank, which "
+    "finds the boundaries.",
+    "case_sensitive": False,
+}
 ALPHA: Any = typer.Option(help="For LUCBRank: exponent of the paper's exploration rate, above 1.", show_default="1.1")
 
 

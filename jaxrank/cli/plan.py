@@ -28,7 +28,7 @@ def plan(
     clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
     epsilon: Annotated[str, typer.Option(help="Tolerances to plan for.")] = "0.2,0.1,0.05",
     delta: Annotated[str, typer.Option(help="Probabilities of a mistake to plan for.")] = "0.1",
-    algorithm: Annotated[inputs.Ranking, inputs.ALGORITHM] = inputs.Ranking.EVIDENCE,
+    algorithm: Annotated[inputs.Ranking, typer.Option(**inputs.ALGORITHM)] = inputs.Ranking.EVIDENCE,
     alpha: Annotated[float | None, inputs.ALPHA] = None,
     price: Annotated[float | None, typer.Option(help="Price of one judgement.")] = None,
     budget: Annotated[int | None, typer.Option(help="Judgements you could pay for.")] = None,
@@ -65,6 +65,8 @@ def _plan(
 ):  # fmt: skip
     inputs.only_one(means=means, scores=scores, answers=answers, items=items)
     alpha = inputs.alpha_of(algorithm, alpha)
+    if algorithm is inputs.Ranking.GAPS:
+        raise ValueError("algorithm must be EvidenceRank or LUCBRank, which rank by given boundaries, got GapRank")
     if price is not None and not (price > 0 and math.isfinite(price)):
         raise ValueError(f"price must be finite and above 0, got {price:g}")
     inputs.picture(plot)

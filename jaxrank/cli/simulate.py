@@ -1,5 +1,6 @@
 """`jaxrank simulate`: rank a known instance many times and see what it costs and how often it fails."""
 
+import collections
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +20,10 @@ def simulate(
     clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
     delta: Annotated[float, typer.Option(help="Probability of a mistake that you accept.")] = 0.1,
     epsilon: Annotated[float, typer.Option(help="How far an item may stand on the wrong side of a boundary.")] = 0.05,
-    algorithm: Annotated[inputs.Ranking, inputs.ALGORITHM] = inputs.Ranking.EVIDENCE,
+    ranking: Annotated[inputs.Ranking, typer.Option("--algorithm", **inputs.ALGORITHM)] = inputs.Ranking.EVIDENCE,
     alpha: Annotated[float | None, inputs.ALPHA] = None,
+    smallest: Annotated[int | None, typer.Option(help="For GapRank: least size of a cluster.")] = None,
+    largest: Annotated[int | None, typer.Option(help="For GapRank: largest size of a cluster.")] = None,
     trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
@@ -39,10 +42,12 @@ def simulate(
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
     with inputs.complaints():
-        engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
-        report, runs = _simulate(
-            means, scores, boundaries, sizes, clusters, delta, epsilon, algorithm, alpha, trials, seed, budget, engine
+        values = _values(means, scores)
+        algorithm = _algorithm(
+            len(values), boundaries, sizes, clusters, delta, epsilon, ranking, alpha, smallest, largest
         )
+        engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
+        report, runs = _simulate(values, scores is not None, algorithm, trials, seed, budget, engine)
         if out is not None:
             if out.suffix != ".npz":
                 raise ValueError(f"out must end in .npz, got {str(out)!r}")
@@ -52,33 +57,44 @@ def simulate(
         typer.echo(f"\nEvery trial is in {out}; read it with jaxrank.Runs.load({str(out)!r}).")
 
 
-def _simulate(
-    means, scores, boundaries, sizes, clusters, delta, epsilon, ranking, alpha, trials, seed, budget, engine
-):  # fmt: skip
-    inputs.only_one(means=means, scores=scores)
+def _values(means: str | None, scores: str | None) -> list[float]:
+    given = inputs.only_one(means=means, scores=scores)
+    return inputs.EXPERIMENT_1 if given is None else inputs.numbers(given, means or scores or "")
+
+
+def _algorithm(num_items, boundaries, sizes, clusters, delta, epsilon, ranking, alpha, smallest, largest):
     alpha = inputs.alpha_of(ranking, alpha)
-    values = inputs.EXPERIMENT_1
-    if means is not None:
-        values = inputs.numbers("means", means)
-    elif scores is not None:
-        values = inputs.numbers("scores", scores)
     points = inputs.cut(boundaries, sizes, clusters)
+
+    import jaxrank as jr
+
+    setting = {"num_items": num_items, "delta": delta, "epsilon": epsilon}
+    if ranking is inputs.Ranking.GAPS:
+        if boundaries is not None or sizes is not None:
+            raise ValueError("boundaries and sizes are what GapRank finds: give clusters, smallest or largest, or none")
+        return jr.GapRank(
+            **setting, num_clusters=clusters, smallest=1 if smallest is None else smallest, largest=largest
+        )
+    if smallest is not None or largest is not None:
+        raise ValueError(f"smallest and largest are limits for GapRank: give --algorithm gaprank, got {ranking.value}")
     if points is None:
-        if len(values) != 15:
+        if num_items != 15:
             raise ValueError(
-                f"boundaries, sizes or clusters must be given for items of your own, got {len(values)} items"
+                f"boundaries, sizes or clusters must be given for items of your own, got {num_items} items"
             )
         points = (3, 12)
+    if ranking is inputs.Ranking.LUCB:
+        return jr.LUCBRank(**setting, boundaries=points, alpha=alpha)
+    return jr.EvidenceRank(**setting, boundaries=points)
 
+
+def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, seed: int, budget: int | None, engine):
     import jax
     import numpy as np
 
     import jaxrank as jr
 
-    environment = jr.Duels.btl(np.asarray(values)) if scores is not None else jr.BernoulliArms(means=np.asarray(values))
-    setting = {"num_items": len(values), "boundaries": points, "delta": delta, "epsilon": epsilon}
-    is_lucb = ranking is inputs.Ranking.LUCB
-    algorithm = jr.LUCBRank(**setting, alpha=alpha) if is_lucb else jr.EvidenceRank(**setting)
+    environment = jr.Duels.btl(np.asarray(values)) if duels else jr.BernoulliArms(means=np.asarray(values))
     inputs.keep_compiled_programs()
     runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget, **engine)
     if len(runs.trial) < trials:
@@ -87,16 +103,23 @@ def _simulate(
         if trials == 0:
             raise ValueError("no trial finished before the interrupt")
     true_means = np.asarray(environment.means)
-    wrong = np.asarray(jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, epsilon))
+    if isinstance(algorithm, jr.GapRank):
+        best, found = _found(true_means, runs.found, algorithm.limits)
+        wrong = jr.metrics.gap_mistakes(runs.order, runs.found, true_means, algorithm.limits, algorithm.epsilon)
+    else:
+        best, found = list(algorithm.boundaries), None
+        wrong = jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, algorithm.epsilon)
+    wrong, rate = np.asarray(wrong), getattr(algorithm, "confidence", None)
     low, high = jr.metrics.wilson_interval(int(wrong.sum()), trials)
     report: dict[str, Any] = {
-        "algorithm": ranking.value,
-        "environment": "duels (BTL)" if scores is not None else "direct rewards (Bernoulli)",
+        "algorithm": type(algorithm).__name__,
+        "environment": "duels (BTL)" if duels else "direct rewards (Bernoulli)",
         "num_items": len(values),
-        "boundaries": list(algorithm.boundaries),
-        "delta": delta,
-        "epsilon": epsilon,
-        "alpha": alpha,
+        "boundaries": best,
+        "found": found,
+        "delta": float(algorithm.delta),
+        "epsilon": float(algorithm.epsilon),
+        "alpha": float(rate.alpha) if isinstance(rate, jr.ExplorationRate) else None,
         "trials": trials,
         "seed": seed,
         "budget": budget,
@@ -115,6 +138,22 @@ def _simulate(
     return report, runs
 
 
+def _found(means, found, limits) -> tuple[list[int], list[dict[str, Any]]]:
+    """The boundaries with the widest gaps in truth, and those that were found with how often, most often first."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    from jaxrank import gaps
+
+    def plain(boundaries) -> tuple[int, ...]:
+        return tuple(int(cut) for cut in boundaries if cut < limits.num_items)
+
+    best = gaps.widest(jnp.asarray(np.diff(np.sort(-means))), limits)
+    counts = collections.Counter(plain(row) for row in found)
+    rows = [{"boundaries": list(cuts), "trials": count} for cuts, count in counts.most_common()]
+    return list(plain(best.boundaries)), rows
+
+
 def _table(report: dict[str, Any], *, default: bool) -> str:
     low, high = report["mistake_interval_95"]
     trials, finished = report["trials"], report["finished"]
@@ -123,7 +162,8 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
     held = "within" if report["mistake_rate"] <= report["delta"] else "ABOVE"
     lines = [
         f"{inputs.named(report)} on {report['num_items']} items, {report['environment']},"
-        f" boundaries {tuple(report['boundaries'])}" + ("  [Experiment 1 of the paper]" if default else ""),
+        f" {'boundaries' if report['found'] is None else 'widest gaps after ranks'} {tuple(report['boundaries'])}"
+        + ("  [Experiment 1 of the paper]" if default else ""),
         f"delta {report['delta']:g}, epsilon {report['epsilon']:g}, {trials} trials, seed {report['seed']}",
         "",
         f"  mistake rate      {report['mistake_rate']:.3f}   95% interval [{low:.3f}, {high:.3f}], {held} delta"
@@ -133,6 +173,8 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
         + f"   (5%, 50%, 95% of trials: {q5:,.0f}, {q50:,.0f}, {q95:,.0f})",
         f"  rounds            {report['rounds_mean']:,.0f}",
     ]
+    for row in report["found"] or []:
+        lines.append(f"  found             {tuple(row['boundaries'])} in {row['trials']} of {trials} trials")
     if finished < trials:
         lines.append(
             f"  NOT FINISHED      {trials - finished} of {trials} trials spent their budget of {report['budget']:,}:"
@@ -166,8 +208,9 @@ def _advice(report: dict[str, Any]) -> list[str]:
     if epsilon > 0:
         advice.append(f"--epsilon {epsilon / 2:g}   stricter clusters; expect up to four times the samples")
     advice.append(f"--epsilon {max(2 * epsilon, 0.05):g}   looser clusters, far fewer samples")
-    advice.append("--delta 0.01      a tenth of the risk costs little more")
-    if report["alpha"] is None:
+    advice.append(f"--delta {report['delta'] / 10:g}   a tenth of the risk, for some more samples")
+    if report["algorithm"] == inputs.Ranking.EVIDENCE.value:
         advice.append("--algorithm lucbrank   the paper's algorithm: the same guarantee from more samples")
+        advice.append("--algorithm gaprank --clusters 3   where are the widest gaps?")
     advice.append("--scores FILE --clusters 5   your own items, judged in duels")
     return advice
