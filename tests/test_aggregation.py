@@ -87,6 +87,7 @@ def test_the_algorithm_inside_asks_learns_and_stops_as_it_would_alone():
     assert (runs.order != alone.order).any()
 
 
+@pytest.mark.once
 def test_what_is_remembered_is_where_the_next_fit_starts(key):
     algorithm = jr.ByLikelihood(algorithm=jr.Uniform(num_items=6, pairs=True))
     keys, duels = jax.random.split(key, 4), jr.Duels.btl(SCORES)

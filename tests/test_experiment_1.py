@@ -32,6 +32,7 @@ def test_samples_to_termination(experiment_1):
     assert not np.asarray(jr.metrics.mistakes(runs.order, experiment_1, (3, 12), epsilon=0.05)).any()
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_samples_to_termination_without_tolerance(experiment_1):
     """331,674 ± 7,057 in 40 independent trials; 25K is two and a half standard errors of the difference."""
@@ -41,6 +42,7 @@ def test_samples_to_termination_without_tolerance(experiment_1):
     assert not np.asarray(jr.metrics.mistakes(runs.order, experiment_1, (3, 12))).any()
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_the_provable_variant_costs_nothing(experiment_1):
     """333K against 332K samples; the same slack."""

@@ -44,6 +44,7 @@ def test_trials_do_not_depend_on_the_batch(runs, num_lanes, chunk_rounds):
     chex.assert_trees_all_equal(again[:6], tuple(field[:9] for field in runs[:6]))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arms", [jr.BernoulliArms(means=MEANS), jr.Duels.btl(np.array([3.0, 1.0, 0.0, -1.0, -3.0]))])
 def test_a_trial_is_the_same_alone_and_among_a_thousand(key, arms):
     algorithm = jr.LUCBRank(**EASY)
@@ -69,6 +70,7 @@ def test_instances_are_a_leading_axis(key):
         chex.assert_trees_all_equal(alone[:6], tuple(field[instance] for field in both[:6]))
 
 
+@pytest.mark.once
 def test_stacked_duels(key):
     scores = np.array([[3.0, 1.0, 0.0, -1.0, -3.0], [-3.0, 0.0, 1.0, 2.0, 3.0]])
     matrices = 1 / (1 + np.exp(scores[:, None, :] - scores[:, :, None]))
@@ -91,6 +93,7 @@ def test_a_stack_of_standard_deviations(key):
     np.testing.assert_array_equal(one.samples, both.samples[1])
 
 
+@pytest.mark.once
 def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
     algorithm = jr.LUCBRank(**EASY)
     arms = jr.BernoulliArms(means=MEANS)
