@@ -17,9 +17,17 @@ def simulate(
     ] = None,
     boundaries: Annotated[str | None, typer.Option(help="Ranks after which a cluster ends, such as 3,12.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Cluster sizes instead, best first, such as 3,9,3.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="That many clusters of equal size instead.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(help="That many clusters of equal size instead; for GapRank, how many to find.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="Probability of a mistake that you accept.")] = 0.1,
-    epsilon: Annotated[float, typer.Option(help="How far an item may stand on the wrong side of a boundary.")] = 0.05,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="How far an item may stand on the wrong side of a boundary; for GapRank, how much wider the gaps of "
+            "another clustering may be."
+        ),
+    ] = 0.05,
     ranking: Annotated[inputs.Ranking, typer.Option("--algorithm", **inputs.ALGORITHM)] = inputs.Ranking.EVIDENCE,
     alpha: Annotated[float | None, inputs.ALPHA] = None,
     smallest: Annotated[int | None, typer.Option(help="For GapRank: least size of a cluster.")] = None,
