@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxrank import _checks
 from jaxrank.families import Bernoulli, Family, Newton
+from jaxrank.numerics import log
 from jaxrank.trials import lift, pick, put
 from jaxrank.types import leaf, pytree_dataclass
 
@@ -189,8 +190,8 @@ class ExplorationRate:
         alpha = jnp.asarray(self.alpha, dtype)
         k1 = smallest_k1(alpha, design) if self.k1 is None else jnp.asarray(self.k1, dtype)
         t = jnp.maximum(rounds, 1).astype(dtype)
-        log_term = jnp.log(k1 * design.num_items) + alpha * jnp.log(t) - jnp.log(jnp.asarray(delta, dtype))
-        return (log_term + jnp.log(log_term))[None]
+        log_term = log(k1 * design.num_items) + alpha * log(t) - log(jnp.asarray(delta, dtype))
+        return (log_term + log(log_term))[None]
 
     def check(self, design, family):
         """Alpha > 1 and k1 as large as Theorem 1 demands."""
@@ -223,7 +224,7 @@ class Mixture:
     def threshold(self, *, means, pulls, rounds, delta, design):
         """Beta of every item, from its own answers alone."""
         del rounds
-        return lift(jnp.log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
+        return lift(log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
 
     def check(self, design, family):
         """The mixture is one of Bernoulli likelihoods."""

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank.families import Family
+from jaxrank.numerics import log
 from jaxrank.tally import Tally
 from jaxrank.trials import lift, pick
 
@@ -127,7 +128,7 @@ def _mean_of(logs, slopes, curvatures, rest):
     spread = jnp.sum(share * (curvatures + (slopes - slope[None]) ** 2), axis=0)
     if rest:
         spread = spread + rest * jnp.exp(-top) / total * slope**2
-    return top + jnp.log(total), slope, spread
+    return top + log(total), slope, spread
 
 
 def transport_costs(

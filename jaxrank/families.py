@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank import _checks
-from jaxrank.excess import scaled_excess
+from jaxrank.numerics import log, scaled_excess
 from jaxrank.trials import lift
 from jaxrank.types import leaf, pytree_dataclass
 
@@ -175,7 +175,7 @@ def _reach(mean, rest, level):
 
 
 def _entropy(x):
-    return -x * jnp.log(jnp.where(x > 0, x, 1))
+    return -x * log(jnp.where(x > 0, x, 1))
 
 
 @pytree_dataclass
@@ -250,7 +250,7 @@ class Exponential:
         positive = mean > 0
         other = jnp.where(positive, mean + step, 1)
         ratio = -step / other
-        far = ratio + jnp.log(other / jnp.where(positive, mean, 1))
+        far = ratio + log(other / jnp.where(positive, mean, 1))
         return jnp.where(
             positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf
         )

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank import _checks
-from jaxrank.trials import largest, pick, places
+from jaxrank.numerics import TIE
+from jaxrank.trials import pick, places
 
 
 class Limits(NamedTuple):
@@ -112,7 +113,7 @@ def rival(
     ]
     best = found[0]
     for cuts in found[1:]:
-        better = cuts.value > best.value
+        better = cuts.value > best.value + _rounding(highest)
         boundaries = jnp.where(better[None], cuts.boundaries, best.boundaries)
         best = Cuts(value=jnp.maximum(cuts.value, best.value), boundaries=boundaries)
     return best
@@ -184,7 +185,8 @@ def widest(
 
     Another clustering of as many clusters differs first at some boundary: beside the best of all, the best of those
     that have differed is kept. With `fewer`, only clusterings of fewer clusters than the one given are looked at, or
-    only the others.
+    only the others. Of clusterings that differ by no more than rounding, the one whose boundaries come first is taken;
+    the value is the largest of all.
     """
     gap, place, best = _forward(gaps, allowed)
     given = differing = None
@@ -199,7 +201,7 @@ def widest(
     def table(count, apart):
         return best[count] if differing is None else jnp.where(apart[None], differing[count], best[count])
 
-    value = jnp.full(gaps.shape[1:], -jnp.inf, gaps.dtype)
+    value, near = jnp.full(gaps.shape[1:], -jnp.inf, gaps.dtype), _rounding(gaps)
     chosen, last = jnp.zeros(value.shape, int), {}
     for count in allowed.counts:
         total = jnp.where(
@@ -208,8 +210,8 @@ def widest(
         average = jnp.max(total, axis=0) / count
         if fewer is not None and given is not None:
             average = jnp.where((count < given) == fewer, average, -jnp.inf)
-        last[count] = largest(total)[0]
-        chosen = jnp.where(average > value, count, chosen)
+        last[count] = _first_largest(total, near)
+        chosen = jnp.where(average > value + near, count, chosen)
         value = jnp.maximum(average, value)
 
     found, position = [], jnp.full(value.shape, allowed.num_items)
@@ -217,7 +219,7 @@ def widest(
     for count in range(allowed.most, 0, -1):
         if count < allowed.most:
             reach = _within(position[None] - place, allowed.sizes[count])
-            before = largest(jnp.where(reach, table(count, apart), -jnp.inf))[0]
+            before = _first_largest(jnp.where(reach, table(count, apart), -jnp.inf), near)
             position = jnp.where(count < chosen, before, position)
         if count in last:
             position = jnp.where(count == chosen, last[count], position)
@@ -226,6 +228,16 @@ def widest(
             # Whether what stands before this boundary must still differ.
             apart = jnp.where(count == chosen, given == count, apart) & (position == other_than[count - 1])
     return Cuts(value=value, boundaries=jnp.stack(found[::-1]))
+
+
+def _rounding(gaps: Float[Array, "k *T"]) -> Float[Array, "*T"]:
+    """By how much sums of these gaps may differ without being different."""
+    return TIE[gaps.dtype.itemsize] * jnp.max(jnp.abs(gaps), axis=0)
+
+
+def _first_largest(table: Float[Array, "k *T"], near: Float[Array, "*T"]) -> Int[Array, "*T"]:
+    """The first place whose entry is the largest of its trial, but for rounding."""
+    return jnp.argmax(table >= (jnp.max(table, axis=0) - near)[None], axis=0).astype(int)
 
 
 def _forward(gaps, allowed: Limits):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxrank import _checks, trials
@@ -50,8 +51,13 @@ def run(
 
     The last round is cut short rather than overspend the budget.
     """
+    key = checked_key(key)
     check_setting(algorithm, environment, max_samples)
     limit = budget(max_samples)
+    # Settings that are constants of the compiled program would be folded, with other rounding than the program itself.
+    leaves, treedef = jax.tree.flatten((algorithm, environment))
+    leaves = jax.lax.optimization_barrier([jnp.asarray(leaf, float) for leaf in leaves])
+    algorithm, environment = jax.tree.unflatten(treedef, leaves)
 
     def going(trial: Trial) -> Bool[Array, ""]:
         return ~finished(trial, algorithm, limit)
@@ -112,6 +118,18 @@ def budget(max_samples) -> Int[Array, ""]:
 def _most_samples() -> int:
     """Half of what the counts' type holds, so that no sum on the way can overflow."""
     return jnp.iinfo(jnp.result_type(int)).max // 2
+
+
+def checked_key(key: Any) -> Key[Array, ""]:
+    """The key, typed: a raw key, as `jax.random.PRNGKey` makes it, is taken as well."""
+    if not isinstance(key, jax.Array | np.ndarray):
+        raise ValueError(f"key must be a random key such as jax.random.key(0), got {key!r}")
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raw = key.dtype == jnp.uint32 and key.ndim == 1
+        _checks.require(raw, "key", "must be a random key such as jax.random.key(0)", f"an array of {key.dtype}")
+        key = jax.random.wrap_key_data(key)
+    _checks.require(key.ndim == 0, "key", "must be a single key", f"keys of shape {key.shape}")
+    return key
 
 
 def check_setting(algorithm, environment, max_samples) -> None:

@@ -8,7 +8,7 @@ from scipy.special import zeta as scipy_zeta
 
 import jaxrank as jr
 from jaxrank.confidence import Bounds, Design, smallest_k1, tracked_bounds
-from jaxrank.excess import scaled_excess
+from jaxrank.numerics import scaled_excess
 
 # A bound is accepted if it is on the outer side of the float64 solution up to one rounding of the bound itself, and
 # if its width is right to RELATIVE plus a dozen roundings of the mean.

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxrank import _checks, partition, tally
+from jaxrank.numerics import log
 from jaxrank.partition import Boundaries
 from jaxrank.tally import Tally
 from jaxrank.trials import permutation, places
@@ -140,9 +141,9 @@ class ActiveRanking:
 
     def _width(self, rounds, dtype):
         t = jnp.maximum(rounds, 1).astype(dtype)
-        inner = 125 * self.num_items * jnp.log(1.12 * t) / jnp.asarray(self.delta, dtype)
+        inner = 125 * self.num_items * log(1.12 * t) / jnp.asarray(self.delta, dtype)
         some = inner > 1
-        width = jnp.sqrt(jnp.log(jnp.where(some, inner, 2)) / t)
+        width = jnp.sqrt(log(jnp.where(some, inner, 2)) / t)
         return jnp.where(some, jnp.asarray(self.factor, dtype) * width, jnp.inf)[None]
 
     def done(self, state):

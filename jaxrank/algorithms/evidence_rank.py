@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxrank import _checks, partition, tally
 from jaxrank.evidence import log_evidence, transport_costs
 from jaxrank.families import Bernoulli, Family
+from jaxrank.numerics import TIE, log
 from jaxrank.partition import Boundaries
 from jaxrank.questions import about_critical
 from jaxrank.tally import Tally
@@ -136,7 +137,7 @@ class EvidenceRank:
         every = int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
         # With a tolerance, an inverted pair need not be one of adjacent clusters.
         pairs = jnp.where(jnp.asarray(self.epsilon, float) > 0, float(every), float(adjacent))
-        return jnp.log(pairs / jnp.asarray(self.delta, float))
+        return log(pairs / jnp.asarray(self.delta, float))
 
     def init(self, key) -> EvidenceRankState:
         """See `Algorithm`."""
@@ -181,22 +182,22 @@ class EvidenceRank:
         """The state with everything but the answers brought up to date, in the trials marked by `now`."""
         answers = state.tally
 
-        def follow(changed):
-            rank = partition.updated_ranks(state.rank, answers.means, state.priority, changed)
+        def follow(before, changed, where):
+            rank = partition.updated_ranks(before[0], answers.means, state.priority, changed)
+            rank = jnp.where(where[None], rank, before[0])
             # Behind a condition the costs are worked out once; else XLA does so for every pair they are written to.
-            shape = (changed.shape[0], *state.rank.shape)
             fresh = jax.lax.cond(
-                jnp.any(now),
+                jnp.any(where),
                 lambda: transport_costs(answers, rank, changed, self.epsilon, self.family),
-                lambda: jnp.zeros(shape, state.cost.dtype),
+                lambda: jnp.zeros((changed.shape[0], *rank.shape), state.cost.dtype),
             )
-            return rank, put_pairs(state.cost, jnp.where(now[None], changed, self.num_items), fresh)
+            return rank, put_pairs(before[1], jnp.where(where[None], changed, self.num_items), fresh)
 
         everyone = places(state.rank.shape, state.critical.dtype)
-        critical = state.critical.reshape(-1, *state.rounds.shape)
-        rank, cost = jax.lax.cond(
-            jnp.any(now & (state.rounds == 1)), lambda: follow(everyone), lambda: follow(critical)
-        )
+        critical, first = state.critical.reshape(-1, *state.rounds.shape), now & (state.rounds == 1)
+        some = follow((state.rank, state.cost), critical, now & ~first)
+        # Skipped where no trial is in its first round; the others keep what they have, whoever is in the batch.
+        rank, cost = jax.lax.cond(jnp.any(first), lambda: follow(some, everyone, first), lambda: some)
         cluster = partition.cluster_of_rank(rank, self.boundaries)
         pause = self._cycle * max(1, PAUSE // (self._cycle * self.pulls_per_item))
         test = now & ((state.rounds - 1) % pause == 0)
@@ -205,7 +206,7 @@ class EvidenceRank:
         )
         active, critical = self._critical(answers, cluster, cost, due, state.priority)
         return state._replace(
-            rank=jnp.where(now[None], rank, state.rank),
+            rank=rank,
             cost=cost,
             due=due,
             active=jnp.where(now[None], active, state.active),
@@ -243,7 +244,7 @@ class EvidenceRank:
 
     def _critical(self, answers: Tally, cluster, cost, due, priority):
         """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""
-        bonus = jnp.log(jnp.maximum(answers.pulls, 1).astype(cost.dtype))
+        bonus = log(jnp.maximum(answers.pulls, 1).astype(cost.dtype))
         everyone = places(cluster.shape, cluster.dtype)
 
         def price(row_cost, row_due, row_cluster, row_bonus, cluster=cluster, bonus=bonus):
@@ -255,10 +256,11 @@ class EvidenceRank:
         for number in range(len(self.boundaries)):
             mine = jnp.where(cluster == number, best, jnp.inf)
             least = jnp.min(mine, axis=0)
-            a = partition.first((mine <= least[None])[None], priority)
+            nearly = jnp.where(jnp.isfinite(least), (1 + TIE[cost.dtype.itemsize]) * least, least)[None]
+            a = partition.first((mine <= nearly)[None], priority)
             row = jnp.broadcast_to(a, everyone.shape)
             prices = price(pick(cost, row, everyone), pick(due, row, everyone), pick(cluster, a), pick(bonus, a))
-            b = partition.first((prices <= least[None])[None], priority)
+            b = partition.first((prices <= nearly)[None], priority)
             active.append(jnp.isfinite(least))
             pairs.append(jnp.concatenate([a, b]))
         return jnp.stack(active), jnp.stack(pairs)

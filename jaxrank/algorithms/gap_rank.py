@@ -11,6 +11,7 @@ from jaxrank import _checks, gaps, partition, tally
 from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, Mixture, no_bounds, tracked_bounds
 from jaxrank.families import Bernoulli, Family
 from jaxrank.gaps import Cuts, Limits, Sizes
+from jaxrank.numerics import TIE
 from jaxrank.questions import about_critical
 from jaxrank.tally import Tally
 from jaxrank.trials import permutation, pick, places, put
@@ -190,6 +191,7 @@ class GapRank:
         lower, upper = (pick(bound, _sorted(bound, priority)) for bound in (bounds.lower, bounds.upper))
         lowest, highest = gaps.bounds(lower, upper)
         leader = gaps.widest(lowest, self.limits)
+        leader = leader._replace(value=gaps.average(lowest, leader.boundaries))
         rival = gaps.rival(lowest, highest, self.limits, leader.boundaries)
         apart = gaps.at(lowest, leader.boundaries) > 0
         decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
@@ -281,10 +283,14 @@ def _uncertain(
     Two items limit it: the one that may reach farthest across the boundary, and the one that is closest to it for sure.
     Of these two, the one whose bounds are farther apart.
     """
+    tie = TIE[reach.dtype.itemsize]
 
     def extreme(bound):
         masked = jnp.where(side, bound[None], -jnp.inf)
-        return partition.first(side & (masked >= jnp.max(masked, axis=1, keepdims=True)), priority)
+        most = jnp.max(masked, axis=1, keepdims=True)
+        near = jnp.where(jnp.isfinite(most), tie * jnp.abs(most), 0)
+        return partition.first(side & (masked >= most - near), priority)
 
     farthest, closest = extreme(reach), extreme(sure)
-    return jnp.where(pick(reach - sure, farthest) >= pick(reach - sure, closest), farthest, closest)
+    width, other = (pick(reach - sure, item) for item in (farthest, closest))
+    return jnp.where(width >= (1 - tie) * other, farthest, closest)

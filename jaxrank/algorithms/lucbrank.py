@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxrank import _checks, partition, tally
 from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, no_bounds, tracked_bounds
 from jaxrank.families import Bernoulli, Family
+from jaxrank.numerics import TIE
 from jaxrank.partition import Boundaries
 from jaxrank.questions import about_critical
 from jaxrank.tally import Tally
@@ -16,9 +17,6 @@ from jaxrank.trials import lift, permutation, places
 from jaxrank.types import Query, leaf, pytree_dataclass, static
 
 Number = Float[Array, ""] | float
-
-TIE = {4: 2**-18, 8: 2**-36}
-"""Bounds closer than this share of the overlap count as tied, by size of the float: what `tracked_bounds` resolves."""
 
 
 class LUCBRankState(NamedTuple):
@@ -180,10 +178,17 @@ class LUCBRank:
 
         # Each critical item is asked several times in a row, but every question of an opening round is about another.
         critical = query.item[:: self.pulls_per_item]
+        some = follow(critical)
         if self.pulls_per_item == 1:
-            return follow(critical)
+            return some
+        opening = (state.rounds == 0)[None]
         everyone = places(state.rank.shape, critical.dtype)
-        return jax.lax.cond(jnp.any(state.rounds == 0), lambda: follow(everyone), lambda: follow(critical))
+
+        def with_openings():
+            return jax.tree.map(lambda new, old: jnp.where(opening, new, old), follow(everyone), some)
+
+        # Skipped where no trial opens. Other trials keep what they have, so it never matters who is in the batch.
+        return jax.lax.cond(jnp.any(opening), with_openings, lambda: some)
 
     def _threshold(self, answers: Tally, rounds):
         means = answers.means
