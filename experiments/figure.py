@@ -68,8 +68,8 @@ class Desk:
         self.folder.mkdir(parents=True, exist_ok=True)
         start = time.perf_counter()
         print(f"  {name} ...", file=sys.stderr, flush=True)
-        runs = jr.simulate(key, algorithm, environment, trials, checkpoint=kept, **settings)
-        if len(runs.trial) < trials:
+        runs = jr.simulate(key, algorithm, environment, trials, checkpoint=kept, progress=name, **settings)
+        if runs.interrupted:
             raise KeyboardInterrupt
         self.seconds[name] = round(time.perf_counter() - start, 1)
         print(f"  {name}: {trials} trials, {self.seconds[name]:.1f} s", file=sys.stderr, flush=True)

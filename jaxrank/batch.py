@@ -8,6 +8,7 @@ lanes, not of trials. A few workers, one per core on a single CPU device, each d
 import concurrent.futures
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +23,8 @@ from tqdm import tqdm
 
 from jaxrank import _checks
 from jaxrank.lanes import AXIS, take_apart
-from jaxrank.ledger import Ledger
-from jaxrank.simulation import Run, budget, check_setting
+from jaxrank.results_file import ResultsFile
+from jaxrank.simulation import Run, budget, check_setting, checked_key
 from jaxrank.types import Algorithm, Environment
 from jaxrank.workers import Desk, Task, work
 
@@ -47,6 +48,13 @@ class Runs(NamedTuple):
     """Order at the first round that reached each checkpoint, held after a stop: trials x checkpoints x items."""
     trial: np.ndarray
     """Which trials these are: all of them, unless the simulation was interrupted."""
+    interrupted: bool
+    """Whether Ctrl-C was pressed."""
+    biased: bool
+    """Whether short trials are over-represented: some trials were given up while later ones had already finished.
+
+    Mean samples are then too low. After a single Ctrl-C nothing is given up.
+    """
 
     def save(self, path: str | Path) -> None:
         """Write all arrays to an .npz file."""
@@ -56,7 +64,8 @@ class Runs(NamedTuple):
     def load(cls, path: str | Path) -> "Runs":
         """Read what `save` wrote."""
         with np.load(path, allow_pickle=False) as file:
-            return cls(**{name: file[name] for name in cls._fields})
+            fields = {name: file[name] for name in cls._fields}
+        return cls(**{**fields, "interrupted": bool(fields["interrupted"]), "biased": bool(fields["biased"])})
 
 
 def simulate(
@@ -71,26 +80,31 @@ def simulate(
     mesh: Mesh | None = None,
     num_lanes: int | None = None,
     chunk_rounds: int | None = None,
-    progress: bool | None = None,
+    progress: bool | str | None = None,
 ) -> Runs:
     """`num_trials` trials of every instance, each until done or out of budget.
 
-    Ctrl-C ends the simulation early and returns the trials finished so far; `Runs.trial` says which. With several
-    processes (`jax.distributed`) each takes its share of the trials, and all return the merged result.
+    The first Ctrl-C starts no new trial, finishes those under way and returns; `Runs.trial` says which trials these
+    are. A second one returns at once: trials that happened to be short are then over-represented, and `Runs.biased`
+    says so. With several processes (`jax.distributed`) each takes its share of the trials, and all return the merged
+    result.
 
     Args:
-      key: trial i uses `fold_in(key, i)`, the same for every instance.
+      key: such as `jax.random.key(0)`; trial i uses `fold_in(key, i)`, the same for every instance.
       algorithm: what asks. A leading axis on any of its numbers (delta, epsilon, ...) is an instance axis.
       environment: what answers. A leading axis on any of its numbers is the same instance axis.
       num_trials: trials per instance.
       max_samples: budget of a trial; a trial that spends it has `done == False`.
       checkpoints: increasing sample budgets at which the order is recorded on the way.
-      checkpoint: a file that keeps finished trials, so that the same call after a kill goes on where it was.
+      checkpoint: a file (an SQLite database) that keeps finished trials, so that the same call after a kill goes on
+        where it was; a later call may ask for more trials.
       mesh: devices to shard the lanes over; by default all devices of this process.
       num_lanes: trials under way at once; by default as `default_lanes` says.
       chunk_rounds: rounds between two looks at the lanes; by default adapted on the way (`workers.next_rounds`).
-      progress: show a bar with rate and remaining time; by default only on a terminal.
+      progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
+        of the algorithm's name.
     """
+    key = checked_key(key)
     num_trials = _checks.whole("num_trials", num_trials, low=1)
     marks = _check_checkpoints(checkpoints)
     check_setting(algorithm, environment, max_samples)
@@ -109,13 +123,17 @@ def simulate(
         chunk_rounds = _checks.whole("chunk_rounds", chunk_rounds, low=1)
     limit = budget(max_samples)
     task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
-    desk = Desk(mine, num_jobs, task.row_shapes())
-    ledger = None if checkpoint is None else _open_ledger(checkpoint, desk, task)
+    # Trial by trial, all instances of one before the next: an interrupt then leaves whole trials.
+    desk = Desk(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
+    file = None if checkpoint is None else _open_file(checkpoint, desk, task, mine)
     try:
-        _run(desk, task, num_workers, ledger, progress)
+        label = progress if isinstance(progress, str) else type(algorithm).__name__
+        # None leaves it to tqdm, which shows a bar on a terminal only.
+        disable = not progress if isinstance(progress, bool) else None
+        _run(desk, task, num_workers, file, {"desc": label, "disable": disable})
     finally:
-        if ledger is not None:
-            ledger.close()
+        if file is not None:
+            file.close()
     if jax.process_count() > 1:
         _merge(desk, mine)
     return _results(desk, marks, num_instances, num_trials)
@@ -147,23 +165,25 @@ def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
     return marks
 
 
-def _open_ledger(path: str | Path, desk: Desk, task: Task) -> Ledger:
-    """The checkpoint file, with the trials it already holds handed in."""
-    digest = hashlib.sha256(
-        repr((2, str(task.plan.treedef), task.num_trials, task.limit, jnp.result_type(float))).encode()
-    )
+def _open_file(path: str | Path, desk: Desk, task: Task, mine: np.ndarray) -> ResultsFile:
+    """The file of finished trials, with those it already holds handed in."""
+    generator = str(jax.random.key_impl(task.key))
+    settings = (str(task.plan.treedef), task.plan.is_stacked, task.limit, jnp.result_type(float), generator)
+    digest = hashlib.sha256(repr(settings).encode())
     digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
     for leaf in (*task.program.shared, *task.program.stacked):
-        digest.update(np.asarray(leaf).tobytes())
+        digest.update(repr(leaf.shape).encode() + np.asarray(leaf).tobytes())
     path = Path(path) if jax.process_count() == 1 else Path(f"{path}.{jax.process_index()}")
-    ledger = Ledger(path, digest.hexdigest())
-    for record in ledger.records:
-        desk.restore(record["job"], {name: value for name, value in record.items() if name != "job"})
-    ledger.records.clear()
-    return ledger
+    file = ResultsFile(path, digest.hexdigest(), task.row_shapes())
+    instance, trial, rows = file.rows
+    job = instance * task.num_trials + trial
+    # The file may hold more trials than are asked for now, or those of another share.
+    wanted = (trial < task.num_trials) & np.isin(job, mine)
+    desk.restore(job[wanted], {name: values[wanted] for name, values in rows.items()})
+    return file
 
 
-def _run(desk: Desk, task: Task, num_workers: int, ledger: Ledger | None, progress: bool | None) -> None:
+def _run(desk: Desk, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]) -> None:
     """Let the workers empty the desk; meanwhile show progress, save, and listen for Ctrl-C."""
     wide = jnp.result_type(float) == jnp.float64
 
@@ -172,35 +192,50 @@ def _run(desk: Desk, task: Task, num_workers: int, ledger: Ledger | None, progre
             work(desk, task)
 
     last_save = time.monotonic()
-    disable = None if progress is None else not progress
     with (
         concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
-        tqdm(total=desk.total, initial=desk.num_finished, unit="trial", disable=disable, delay=1) as bar,
+        tqdm(total=desk.total, initial=desk.num_finished, unit="trial", delay=1, **bar_options) as bar,
     ):
         futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, desk.num_waiting)))]
         try:
-            while not all(future.done() for future in futures):
-                concurrent.futures.wait(futures, timeout=0.1)
-                bar.update(desk.num_finished - bar.n)
-                if ledger is not None and time.monotonic() - last_save > SAVE_SECONDS:
-                    _save(desk, ledger)
-                    last_save = time.monotonic()
-        except KeyboardInterrupt:
-            desk.stop.set()
-            concurrent.futures.wait(futures)
+            while True:
+                try:
+                    if all(future.done() for future in futures):
+                        break
+                    concurrent.futures.wait(futures, timeout=0.1)
+                    bar.update(desk.num_finished - bar.n)
+                    if file is not None and time.monotonic() - last_save > SAVE_SECONDS:
+                        _save(desk, task, file)
+                        last_save = time.monotonic()
+                except KeyboardInterrupt:
+                    _interrupt(desk)
         finally:
             desk.stop.set()
-            if ledger is not None:
-                _save(desk, ledger)
+            concurrent.futures.wait(futures)
+            if file is not None:
+                _save(desk, task, file)
         bar.update(desk.num_finished - bar.n)
         for future in futures:
             future.result()
 
 
-def _save(desk: Desk, ledger: Ledger) -> None:
+def _interrupt(desk: Desk) -> None:
+    """The first time, start no new trial; the second time, stop."""
+    if desk.closing.is_set():
+        desk.stop.set()
+        return
+    desk.closing.set()
+    tqdm.write(
+        f"interrupted: finishing {desk.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
+        file=sys.stderr,
+    )
+
+
+def _save(desk: Desk, task: Task, file: ResultsFile) -> None:
     jobs = desk.new_jobs()
     if len(jobs):
-        ledger.append({"job": jobs, **{name: rows[jobs] for name, rows in desk.rows.items()}})
+        rows = {name: rows[jobs] for name, rows in desk.rows.items()}
+        file.append(jobs // task.num_trials, jobs % task.num_trials, rows)
 
 
 def _merge(desk: Desk, mine: np.ndarray) -> None:
@@ -223,4 +258,13 @@ def _results(desk: Desk, marks: np.ndarray, num_instances: int | None, num_trial
         value = rows.reshape(instances, num_trials, *rows.shape[1:])[:, finished]
         fields[name] = value if num_instances is not None else value[0]
     result = {name: fields[name] for name in Run._fields}
-    return Runs(**result, checkpoints=marks, orders=fields["orders"], trial=np.flatnonzero(finished))
+    trial = np.flatnonzero(finished)
+    return Runs(
+        **result,
+        checkpoints=marks,
+        orders=fields["orders"],
+        trial=trial,
+        interrupted=desk.closing.is_set(),
+        # Trials are begun in order: without a gap, all that were begun have finished.
+        biased=bool(len(trial)) and int(trial[-1]) + 1 > len(trial),
+    )

@@ -82,8 +82,8 @@ class Plan:
     at_budget: AtBudget | None
     all_pairs: AtBudget | None
     """Every pair asked once, K(K-1)/2 duels: no guarantee. None without duels."""
-    cut_short: bool
-    """Whether Ctrl-C ended the simulating before all settings were reached."""
+    interrupted: bool
+    """Whether Ctrl-C ended the simulating; only what was simulated until then is here."""
 
 
 def plan(
@@ -102,7 +102,7 @@ def plan(
 ) -> Plan:
     """Simulate an algorithm on what is believed to be the truth, and set it beside the theory and uniform sampling.
 
-    Ctrl-C ends the simulating: settings not yet reached are extrapolated.
+    Ctrl-C ends the simulating: the plan then has only the settings that were simulated.
 
     Args:
       environment: arms or duels with the means or scores you expect.
@@ -133,32 +133,40 @@ def plan(
     if budget is not None:
         budget = _checks.whole("budget", budget, low=len(means))
     key = jax.random.key(seed)
-    forecasts, lower_bounds, stopped = [], {}, False
+    forecasts, lower_bounds, interrupted = [], {}, False
     for delta in sorted(deltas, reverse=True):
         known = None
         for epsilon in sorted(epsilons, reverse=True):
+            if interrupted:
+                break
             setting = _Setting(float(epsilon), float(delta), algorithm, float(alpha))
-            known, cut_short = _forecast(key, environment, means, points, setting, known, trials, max_samples, progress)
-            forecasts.append(known)
-            if cut_short:
-                # Ctrl-C: what is left is worked out without simulating.
-                max_samples, budget, stopped = 0, None, True
+            known, interrupted = _forecast(
+                key, environment, means, points, setting, known, trials, max_samples, progress
+            )
+            if known is not None:
+                forecasts.append(known)
         lower_bounds[float(delta)] = _lower_bound(means, points, delta)
+    if interrupted:
+        # An extrapolation is no better than what it starts from, and what it starts from may be missing.
+        forecasts = [row for row in forecasts if row.how == "simulated"]
     duels = not isinstance(environment, BernoulliArms)
 
-    def stopped_at(samples: int, uniform: float) -> AtBudget:
+    def stopped_at(samples: int, uniform: float) -> tuple[AtBudget | None, bool]:
         strictest = _Setting(min(epsilons), min(deltas), algorithm, alpha).algorithm(len(means), points)
-        runs = simulate(key, strictest, environment, trials, max_samples=samples, progress=progress)
+        label = _label(progress, f"{samples:,} {'duels' if duels else 'samples'}")
+        runs = simulate(key, strictest, environment, trials, max_samples=samples, progress=label)
+        if runs.interrupted and (runs.biased or not len(runs.trial)):
+            return None, True
         adaptive = float(np.mean(metrics.share_placed(runs.order, means, points)))
-        return AtBudget(samples, adaptive, uniform)
+        return AtBudget(samples, adaptive, uniform), runs.interrupted
 
     rng = np.random.default_rng(seed)
     at_budget = all_pairs = None
-    if budget is not None:
-        at_budget = stopped_at(budget, _uniform_share(rng, environment, means, points, budget))
-    if duels and not stopped:
+    if budget is not None and not interrupted:
+        at_budget, interrupted = stopped_at(budget, _uniform_share(rng, environment, means, points, budget))
+    if duels and not interrupted:
         every = len(means) * (len(means) - 1) // 2
-        all_pairs = stopped_at(every, _uniform_share(rng, environment, means, points, None))
+        all_pairs, interrupted = stopped_at(every, _uniform_share(rng, environment, means, points, None))
     return Plan(
         num_items=len(means),
         boundaries=points,
@@ -169,7 +177,7 @@ def plan(
         lower_bounds=lower_bounds,
         at_budget=at_budget,
         all_pairs=all_pairs,
-        cut_short=stopped,
+        interrupted=interrupted,
     )
 
 
@@ -179,8 +187,15 @@ def _lower_bound(means, points, delta) -> float:
     return float(theory.sharp_lower_bound(means, points, delta=min(delta, 0.5)))
 
 
-def _forecast(key, environment, means, points, setting, before, trials, max_samples, progress) -> tuple[Forecast, bool]:
-    """The forecast, and whether Ctrl-C cut the simulating short."""
+def _label(progress: bool | None, text: str) -> bool | str | None:
+    """What to write beside a bar, unless there is to be none."""
+    return text if progress is None else progress
+
+
+def _forecast(
+    key, environment, means, points, setting, before, trials, max_samples, progress
+) -> tuple[Forecast | None, bool]:
+    """The forecast, None if Ctrl-C left too little for one, and whether it was pressed."""
     epsilon, delta, name, alpha = setting
     tied = tied_boundary(means, points, epsilon == 0) is not None
     bound = uniform = float("inf")
@@ -198,15 +213,17 @@ def _forecast(key, environment, means, points, setting, before, trials, max_samp
     if expected > max_samples:
         return guessed(expected), False
     algorithm = setting.algorithm(len(means), points)
-    runs = simulate(key, algorithm, environment, trials, max_samples=4 * max_samples, progress=progress)
-    cut_short = len(runs.trial) < trials
-    if len(runs.samples) < 2 or not runs.done.all():
-        return guessed(max(expected, float(runs.samples.mean()) if len(runs.samples) else 0.0)), cut_short
+    label = _label(progress, f"epsilon {epsilon:g}, delta {delta:g}")
+    runs = simulate(key, algorithm, environment, trials, max_samples=4 * max_samples, progress=label)
+    if runs.interrupted and (runs.biased or len(runs.trial) < 2):
+        return None, True
+    if not runs.done.all():
+        return guessed(max(expected, float(runs.samples.mean()))), runs.interrupted
     mean, error = float(runs.samples.mean()), float(runs.samples.std(ddof=1)) / len(runs.samples) ** 0.5
     most = float(np.quantile(runs.samples, 0.95))
     low, high = mean - 1.96 * error, mean + 1.96 * error
     forecast = Forecast(epsilon, delta, mean, low, high, most, "simulated", len(runs.samples), bound, uniform)
-    return forecast, cut_short
+    return forecast, runs.interrupted
 
 
 def _uniform_samples(ranked, points, setting: _Setting) -> float:

@@ -49,7 +49,10 @@ class Desk:
     def __init__(self, jobs: np.ndarray, num_jobs: int, row_shapes: dict[str, tuple[tuple[int, ...], Any]]):
         self.rows = {name: np.zeros((num_jobs, *shape), kind) for name, (shape, kind) in row_shapes.items()}
         self.finished = np.zeros(num_jobs, bool)
+        self.closing = threading.Event()
+        """Set by the first Ctrl-C: nobody takes a new job, and those under way are finished."""
         self.stop = threading.Event()
+        """Set by the second one, and at the end: everything under way is dropped."""
         self.total = len(jobs)
         self.num_finished = 0
         self._waiting = deque(jobs.tolist())
@@ -69,7 +72,8 @@ class Desk:
     def take(self, count: int) -> np.ndarray:
         """The next jobs, filled up with IDLE."""
         with self._lock:
-            jobs = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+            available = 0 if self.closing.is_set() else len(self._waiting)
+            jobs = [self._waiting.popleft() for _ in range(min(count, available))]
         return np.array(jobs + [IDLE] * (count - len(jobs)), int)
 
     def hand_in(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
@@ -80,6 +84,12 @@ class Desk:
             self.finished[jobs] = True
             self.num_finished += len(jobs)
             self._unsaved.append(jobs)
+
+    @property
+    def num_under_way(self) -> int:
+        """Jobs that were taken and are not finished."""
+        with self._lock:
+            return self.total - len(self._waiting) - self.num_finished
 
     def restore(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
         """Results of an earlier session, which need not be worked for or saved again."""

@@ -1,7 +1,9 @@
 """How `simulate` keeps its lanes busy, and what survives an interrupt, a kill, or other devices."""
 
+import concurrent.futures
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-import chex
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -20,7 +21,6 @@ from jax.sharding import Mesh
 
 import jaxrank as jr
 from jaxrank import batch, lanes, workers
-from jaxrank.ledger import Ledger
 
 # How trials are driven and kept; in 64 bit the tests of `simulate` do for it.
 pytestmark = pytest.mark.once
@@ -41,51 +41,6 @@ def whole():
     return simulate()
 
 
-def test_a_checkpoint_file_is_taken_up_again(tmp_path, whole):
-    path = tmp_path / "trials.ledger"
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
-    full = path.read_bytes()
-    for keep in (len(full), len(full) * 2 // 3, 30, 0):
-        path.write_bytes(full[:keep])
-        chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
-    damaged = bytearray(full)
-    damaged[-5] ^= 1
-    path.write_bytes(damaged)
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
-
-
-def test_a_finished_simulation_is_not_run_again(tmp_path, whole, monkeypatch):
-    path = tmp_path / "trials.ledger"
-    simulate(checkpoint=path)
-    monkeypatch.setattr(lanes, "chunk", None)
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
-
-
-def test_a_checkpoint_of_another_simulation_is_refused(tmp_path):
-    path = tmp_path / "trials.ledger"
-    simulate(checkpoint=path, max_samples=20)
-    with pytest.raises(
-        ValueError, match=r"checkpoint must belong to the same simulation .*trials.ledger' of another one"
-    ):
-        simulate(checkpoint=path, max_samples=21)
-    path.write_text("item,score\n1,2\n")
-    with pytest.raises(ValueError, match="checkpoint must be a file that simulate wrote, got"):
-        simulate(checkpoint=path)
-
-
-def test_ledger_keeps_records_in_order(tmp_path):
-    path = tmp_path / "ledger"
-    first = {"job": np.arange(3), "value": np.ones((3, 2), np.float32)}
-    ledger = Ledger(path, "x")
-    ledger.append(first)
-    ledger.append({"job": np.array([7]), "value": np.zeros((1, 2), np.float32)})
-    ledger.close()
-    again = Ledger(path, "x")
-    chex.assert_trees_all_equal(again.records[0], first)
-    assert [record["job"].tolist() for record in again.records] == [[0, 1, 2], [7]]
-    again.close()
-
-
 PROGRAM = """
 import sys, jax, numpy as np, jaxrank as jr
 jr.batch.SAVE_SECONDS = 0.05
@@ -96,38 +51,87 @@ runs.save(sys.argv[2])
 """
 
 
-def start_and_signal(program, ledger, out, number):
-    """Run the program until some trials are saved, then send it a signal; its exit code."""
-    process = subprocess.Popen([sys.executable, "-c", program, str(ledger), str(out)])
+def start_and_signal(program, file, out, number, times=1):
+    """Run the program until some trials are saved, then send it a signal; its exit code and what it said."""
+    command = [sys.executable, "-c", program, str(file), str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 150
-    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 5_000):
+    while time.monotonic() < deadline and not (file.exists() and file.stat().st_size > 40_000):
         time.sleep(0.01)
-    process.send_signal(number)
-    return process.wait(timeout=100)
+    for _ in range(times):
+        process.send_signal(number)
+        time.sleep(0.3)
+    _, said = process.communicate(timeout=100)
+    return process.returncode, said
 
 
 def test_killed_in_the_middle_and_started_again_gives_the_identical_file(tmp_path):
     program = PROGRAM.format(trials=3_000)
-    ledger, killed, straight = (tmp_path / name for name in ("ledger", "killed.npz", "straight.npz"))
-    assert start_and_signal(program, ledger, killed, signal.SIGKILL) == -signal.SIGKILL
+    file, killed, straight = (tmp_path / name for name in ("file", "killed.npz", "straight.npz"))
+    assert start_and_signal(program, file, killed, signal.SIGKILL)[0] == -signal.SIGKILL
     assert not killed.exists()
-    for saved, out in [(ledger, killed), (tmp_path / "another", straight)]:
+    for saved, out in [(file, killed), (tmp_path / "another", straight)]:
         subprocess.run([sys.executable, "-c", program, str(saved), str(out)], check=True, capture_output=True)
     assert killed.read_bytes() == straight.read_bytes()
 
 
-def test_ctrl_c_returns_the_finished_trials(tmp_path):
-    """Interrupted once some trials are done; those that come back are the ones an uninterrupted run has."""
+def test_ctrl_c_finishes_what_is_under_way(tmp_path):
+    """The trials that come back are the first ones, without a gap, as an uninterrupted run has them."""
     out = tmp_path / "some.npz"
-    assert start_and_signal(PROGRAM.format(trials=200_000), tmp_path / "ledger", out, signal.SIGINT) == 0
+    code, said = start_and_signal(PROGRAM.format(trials=200_000), tmp_path / "file", out, signal.SIGINT)
+    assert code == 0, said
+    assert re.search(r"interrupted: finishing \d+ trials under way, starting no other; Ctrl-C again stops", said)
     some = jr.Runs.load(out)
     assert 0 < len(some.trial) < 200_000
     assert len(some.samples) == len(some.trial)
+    np.testing.assert_array_equal(some.trial, np.arange(len(some.trial)))
+    assert some.interrupted
+    assert not some.biased
     algorithm = jr.LUCBRank(**{**EASY, "epsilon": 0.01})
     for place in (0, len(some.trial) - 1):
         trial_key = jax.random.fold_in(jax.random.key(0), some.trial[place])
         alone = jr.run(trial_key, algorithm, jr.BernoulliArms(means=MEANS))
         assert int(alone.samples) == some.samples[place]
+
+
+def test_a_second_ctrl_c_stops_at_once_and_says_that_short_trials_are_over_represented(monkeypatch):
+    """Trials of very different length; the interrupts come after the first hundred are done."""
+    pressed = []
+
+    def wait(futures, timeout=None, wait=concurrent.futures.wait):
+        if timeout is None:
+            return wait(futures)
+        wait(futures, timeout=0.01)
+        if len(pressed) < 2 and desks[0].num_finished >= 100:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return None
+
+    desks = []
+    monkeypatch.setattr(batch, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    monkeypatch.setattr(batch.concurrent.futures, "wait", wait)
+    algorithm = jr.LUCBRank(**{**EASY, "epsilon": 0.001})
+    runs = jr.simulate(jax.random.key(0), algorithm, jr.BernoulliArms(means=MEANS), 10**5, chunk_rounds=64)
+    assert runs.interrupted
+    assert runs.biased
+    assert 100 <= len(runs.trial) < 10**5
+
+
+def test_an_interrupt_leaves_whole_trials_of_all_instances(monkeypatch):
+    def wait(futures, timeout=None, wait=concurrent.futures.wait):
+        if timeout is not None and desks[0].num_finished >= 20 and not desks[0].closing.is_set():
+            raise KeyboardInterrupt
+        return wait(futures, timeout=timeout)
+
+    desks = []
+    monkeypatch.setattr(batch, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    monkeypatch.setattr(batch.concurrent.futures, "wait", wait)
+    stacked = jr.BernoulliArms(means=np.stack([MEANS, MEANS[::-1], MEANS]))
+    runs = jr.simulate(jax.random.key(0), jr.LUCBRank(**EASY), stacked, 50_000, num_lanes=8)
+    assert 6 <= len(runs.trial) < 50_000
+    assert runs.samples.shape == (3, len(runs.trial))
+    assert not runs.biased
+    np.testing.assert_array_equal(runs.samples[0], runs.samples[2])
 
 
 def test_chunks_grow_while_few_lanes_finish_and_shrink_when_many_do():

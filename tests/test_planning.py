@@ -45,7 +45,7 @@ def test_budget_uniform_and_extrapolation():
     assert np.isnan(second.low)
     assert second.samples == pytest.approx(first.samples * second.upper_bound / first.upper_bound)
     assert plan.all_pairs is None
-    assert not plan.cut_short
+    assert not plan.interrupted
     # 100 pulls each: these means are told apart nearly always.
     assert plan.at_budget.samples == 400
     assert plan.at_budget.adaptive > 0.95
@@ -131,23 +131,30 @@ def test_share_placed_by_hand():
 
 
 def test_an_interrupt_keeps_what_was_simulated(monkeypatch):
-    """The second setting is cut short: it counts with the trials it has, and the rest is extrapolated."""
+    """The second setting is interrupted: it counts with the trials it has unless they are biased; nothing follows."""
     calls = []
 
-    def cut_short(*arguments, **options):
-        runs = jr.simulate(*arguments, **options)
-        calls.append(runs)
-        if len(calls) == 1:
-            return runs
-        return runs._replace(samples=runs.samples[:3], done=runs.done[:3], trial=runs.trial[:3])
+    def interrupted(biased):
+        def simulate(*arguments, **options):
+            runs = jr.simulate(*arguments, **options)
+            calls.append(runs)
+            if len(calls) == 1:
+                return runs
+            few = {name: getattr(runs, name)[:3] for name in ("samples", "done", "trial")}
+            return runs._replace(**few, interrupted=True, biased=biased)
 
-    monkeypatch.setattr(planning, "simulate", cut_short)
-    plan = jr.plan(jr.BernoulliArms(means=MEANS), (1, 3), epsilons=[0.4, 0.3, 0.2], trials=6, budget=50, progress=False)
-    assert [row.trials for row in plan.forecasts] == [6, 3, 0]
-    assert [row.how for row in plan.forecasts] == ["simulated", "simulated", "extrapolated"]
-    assert plan.at_budget is None
-    assert plan.cut_short
-    assert len(calls) == 2
+        return simulate
+
+    settings = {"epsilons": [0.4, 0.3, 0.2], "trials": 6, "budget": 50, "progress": False}
+    for biased, trials in ((False, [6, 3]), (True, [6])):
+        calls.clear()
+        monkeypatch.setattr(planning, "simulate", interrupted(biased))
+        plan = jr.plan(jr.BernoulliArms(means=MEANS), (1, 3), **settings)
+        assert [row.trials for row in plan.forecasts] == trials
+        assert {row.how for row in plan.forecasts} == {"simulated"}
+        assert plan.at_budget is None
+        assert plan.interrupted
+        assert len(calls) == 2
 
 
 def test_ties_and_bad_input():

@@ -42,11 +42,18 @@ def named(report: dict[str, Any]) -> str:
     return report["algorithm"] + ("" if report["alpha"] is None else f", alpha {report['alpha']:g}")
 
 
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended."""
+
+
 @contextmanager
 def complaints() -> Iterator[None]:
     """Turn a bad value into one line on standard error and exit code 2."""
     try:
         yield
+    except KeyboardInterrupt as error:
+        typer.echo(str(error) or "interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

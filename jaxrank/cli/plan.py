@@ -57,6 +57,8 @@ def plan(
         for path, what in ((out, "numbers are"), (plot, "picture is")):
             if path is not None:
                 typer.echo(f"\nThe {what} in {path}.")
+    if report["interrupted"]:
+        raise typer.Exit(inputs.INTERRUPTED)
 
 
 def _plan(
@@ -113,8 +115,10 @@ def _plan(
         trials=trials,
         seed=seed,
     )
-    if result.cut_short:
-        notes.append("interrupted: what was not yet simulated is extrapolated, or left out")
+    if result.interrupted:
+        notes.append("interrupted: only what was simulated until then is shown")
+        if not result.forecasts:
+            raise KeyboardInterrupt("interrupted before any setting was simulated")
     if plot is not None:
         jr.plots.draw_plan(result, plot, price)
     return result, source, notes

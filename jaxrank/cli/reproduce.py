@@ -28,8 +28,6 @@ EXPERIMENTS = {
 }
 """In the order in which `all` runs them."""
 ON_STREET_VIEW = {"street_view", "complete_ranking", "pentiles", "inversions", "against_active_ranking"}
-STOPPED = 130
-"""Exit code of a program that Ctrl-C ended."""
 
 
 def reproduce(
@@ -62,9 +60,9 @@ def reproduce(
         command += ["--scores", str(scores)] if scores is not None and each in ON_STREET_VIEW else []
         start = time.perf_counter()
         code, text = _call(command, show=not as_json)
-        if code == STOPPED:
+        if code == inputs.INTERRUPTED:
             typer.echo(f"interrupted in {each}: the same command goes on from here", err=True)
-            raise typer.Exit(STOPPED)
+            raise typer.Exit(inputs.INTERRUPTED)
         if code != 0:
             typer.echo(f"error: {each} failed with exit code {code}", err=True)
             raise typer.Exit(1)
@@ -103,7 +101,7 @@ def _call(command: list[str], *, show: bool) -> tuple[int, str]:
         text, _ = process.communicate()
     except KeyboardInterrupt:
         text, _ = process.communicate()
-        return STOPPED, text
+        return inputs.INTERRUPTED, text
     if show and process.returncode == 0:
         typer.echo(text)
     return process.returncode, text

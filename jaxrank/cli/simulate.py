@@ -63,6 +63,8 @@ def simulate(
     typer.echo(json.dumps(report, indent=2) if as_json else _table(report, default=means is None and scores is None))
     if out is not None and not as_json:
         typer.echo(f"\nEvery trial is in {out}; read it with jaxrank.Runs.load({str(out)!r}).")
+    if runs.interrupted:
+        raise typer.Exit(inputs.INTERRUPTED)
 
 
 def _values(means: str | None, scores: str | None) -> list[float]:
@@ -105,11 +107,9 @@ def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, see
     environment = jr.Duels.btl(np.asarray(values)) if duels else jr.BernoulliArms(means=np.asarray(values))
     inputs.keep_compiled_programs()
     runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget, **engine)
-    if len(runs.trial) < trials:
-        typer.echo(f"interrupted: {len(runs.trial)} of {trials} trials finished", err=True)
-        trials = len(runs.trial)
-        if trials == 0:
-            raise ValueError("no trial finished before the interrupt")
+    asked, trials = trials, len(runs.trial)
+    if trials == 0:
+        raise KeyboardInterrupt("interrupted before any trial finished")
     true_means = np.asarray(environment.means)
     if isinstance(algorithm, jr.GapRank):
         best, found = _found(true_means, runs.found, algorithm.limits)
@@ -129,6 +129,9 @@ def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, see
         "epsilon": float(algorithm.epsilon),
         "alpha": float(rate.alpha) if isinstance(rate, jr.ExplorationRate) else None,
         "trials": trials,
+        "trials_asked_for": asked,
+        "interrupted": runs.interrupted,
+        "biased": runs.biased,
         "seed": seed,
         "budget": budget,
         "mistakes": int(wrong.sum()),
@@ -168,7 +171,12 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
     error = report["samples_standard_error"]
     q5, q50, q95 = report["samples_quantiles_5_50_95"]
     held = "within" if report["mistake_rate"] <= report["delta"] else "ABOVE"
-    lines = [
+    lines = []
+    if report["interrupted"]:
+        lines.append(f"INTERRUPTED: {trials} of {report['trials_asked_for']} trials finished")
+    if report["biased"]:
+        lines.append("BIASED: trials were given up under way, so short ones are over-represented: samples are too low")
+    lines += [
         f"{inputs.named(report)} on {report['num_items']} items, {report['environment']},"
         f" {'boundaries' if report['found'] is None else 'widest gaps after ranks'} {tuple(report['boundaries'])}"
         + ("  [Experiment 1 of the paper]" if default else ""),
