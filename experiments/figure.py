@@ -171,6 +171,7 @@ def _numbers(experiment: Experiment, quick: bool, fresh: bool, out: Path, instan
     identity = {
         "experiment": experiment.name,
         "config": dataclasses.asdict(config),
+        "quick": quick,
         "instance": None if instance is None else {"name": instance.name, "digest": instance.digest},
         "versions": {"jaxrank": jr.__version__, "jax": jax.__version__, "numpy": np.__version__},
     }
@@ -207,6 +208,9 @@ def _picture(experiment: Experiment, data: dict, path: Path) -> None:
     figure = experiment.draw(data["result"] | {"config": data["config"]}, plt)
     if data["instance"] is not None:
         figure.supxlabel(data["instance"]["name"], x=0.995, ha="right", fontsize=8, color="#555555")
+    if data["quick"]:
+        style = {"ha": "center", "va": "center", "rotation": 25, "fontsize": 34, "color": "#888888", "alpha": 0.35}
+        figure.text(0.5, 0.5, "SMOKE SIZE: NOT A RESULT", **style)
     figure.savefig(path.with_suffix(".png"))
     with Image.open(path.with_suffix(".png")) as image:
         # A palette is enough for lines and bands, at a third of the size; this method keeps rare colours apart.

@@ -135,7 +135,8 @@ def _require_scores(comparisons: Comparisons, data: Table | List) -> bool:
     if not exist:
         raise ValueError(
             f"scores of largest likelihood do not exist: {comparisons.connectivity().explain(comparisons.labels)}. "
-            "More answers help; a prior (prior=0.1, say) keeps all scores finite"
+            "More answers help; a prior such as 0.1 keeps all scores finite (prior), or the largest group can be "
+            "fitted by itself (largest_group)"
         )
     return close
 

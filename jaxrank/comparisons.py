@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxrank import _checks
+from jaxrank import _checks, files, reading
 from jaxrank.connectivity import Connectivity, connectivity, degrees
-from jaxrank.reading import Answer, answers, read_answers
+from jaxrank.labels import checked_pairs, coded
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,6 +29,10 @@ class Comparisons:
     raters: np.ndarray | None = None
     """Who gave each answer, as an index into `rater_labels`; -1 where nobody is named."""
     rater_labels: tuple[str, ...] = ()
+    tied: np.ndarray | None = None
+    """Which rows are halves of ties; None if there are none, or it is not known."""
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Rows of the file that hold no answer, how many by reason."""
 
     @classmethod
     def from_pairs(
@@ -40,43 +44,29 @@ class Comparisons:
         labels: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
     ) -> "Comparisons":
-        """From two arrays of item numbers, from 0, and how often each answer was given (once by default)."""
-        winners, losers = _item_numbers("winners", winners), _item_numbers("losers", losers)
+        """From winners and losers, row by row, and how often each answer was given (once by default).
+
+        Items are numbers from 0, or names: strings, which are then the labels.
+        """
+        winners, losers, names = checked_pairs(winners, losers, num_items, labels)
         as_long = f"must be as long as winners, {len(winners)}"
-        _checks.require(len(winners) == len(losers), "losers", as_long, len(losers))
-        if labels is not None:
-            labels = _check_labels(labels)
-        if num_items is None:
-            largest = max(winners.max(initial=-1), losers.max(initial=-1))
-            num_items = len(labels) if labels is not None else int(largest) + 1
-        num_items = _checks.whole("num_items", num_items, low=0)
-        if labels is not None:
-            _checks.require(len(labels) == num_items, "labels", f"must name all {num_items} items", len(labels))
-        for name, items in (("winners", winners), ("losers", losers)):
-            bad = np.flatnonzero((items < 0) | (items >= num_items))
-            rule = f"must lie in [0, {num_items - 1}], the numbers of the items"
-            _checks.require(not len(bad), name, rule, f"{items[bad[0]]} at position {bad[0]}" if len(bad) else "")
-        same = np.flatnonzero(winners == losers)
-        if len(same):
-            what = f"item {winners[same[0]]} twice at position {same[0]}"
-            _checks.require(False, "winners and losers", "must not compare an item with itself", what)
         if weights is not None:
             weights = np.asarray(weights, float)
             _checks.require(weights.shape == winners.shape, "weights", as_long, len(np.atleast_1d(weights)))
             _checks.inside("weights", weights, 0, float("inf"), closed=(True, False))
-        codes, names = None, ()
+        codes, rater_labels = None, ()
         if raters is not None:
             _checks.require(len(raters) == len(winners), "raters", as_long, len(raters))
             named = np.asarray([rater is not None for rater in raters], bool)
             codes = np.full(len(winners), -1)
-            codes[named], names = _codes([str(rater) for rater in raters if rater is not None])
+            codes[named], rater_labels = coded([str(rater) for rater in raters if rater is not None])
         return cls(
-            winners=winners.astype(np.int32),
-            losers=losers.astype(np.int32),
+            winners=winners,
+            losers=losers,
             weights=weights,
-            labels=labels if labels is not None else tuple(map(str, range(num_items))),
+            labels=names,
             raters=codes,
-            rater_labels=names,
+            rater_labels=rater_labels,
         )
 
     @classmethod
@@ -99,50 +89,76 @@ class Comparisons:
         pairs = [(str(a), str(b)) for order in rankings for i, a in enumerate(order) for b in order[i + 1 :]]
         for winner, loser in pairs:
             _checks.require(winner != loser, "rankings", "must not name an item twice in one order", repr(winner))
-        return cls._from_answers([Answer(a, b, 1.0, False, None) for a, b in pairs], labels)
+        _checks.require(len(pairs) > 0, "rankings", "must order at least two items", "none")
+        return cls.from_pairs([a for a, _ in pairs], [b for _, b in pairs], labels=labels)
 
     @classmethod
     def from_records(
-        cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
+        cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None, **options: Any
     ) -> "Comparisons":
         """From dictionaries with the columns that `read` knows, such as {"winner": "a", "loser": "b"}."""
-        return cls._from_answers(list(answers(enumerate(records, 1), columns)))
+        return cls._from_table(files.table_of_records(enumerate(records, 1)), columns=columns, **options)
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, columns: Mapping[str, str] | None = None, **options: Any) -> "Comparisons":
+        """From a data frame (pandas, polars, pyarrow, or any with the Arrow interface); options as for `read`."""
+        return cls._from_table(files.table_of_frame(frame), columns=columns, **options)
 
     @classmethod
     def read(
         cls,
         path: str | Path,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | int] | None = None,
+        outcomes: Mapping[str, str | int] | None = None,
+        skip_self: bool = False,
+        matrix: bool = False,
+        header: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
     ) -> "Comparisons":
-        """From a CSV, TSV or JSONL file with the columns winner,loser[,count], or left,right,winner[,rater].
+        """From a file with the columns winner,loser[,count], or left,right,winner[,rater], or a matrix of wins.
 
-        The winner may be named, or be left, right, model_a, model_b or tie. `columns` says what other columns mean:
-        `{"left": "essay_1", "right": "essay_2", "winner": "better"}`.
+        The winner may be named, or be left, right, model_a, model_b or tie, or 1 and 2 or 1 and -1 for left and right
+        and 0 for a tie. A row without a winner (empty or NA) is left out; `left_out` counts such rows.
+
+        Args:
+          path: a CSV, TSV, space-separated, JSON, JSONL or Parquet file, perhaps gzipped; "-" is standard input.
+          columns: what other columns mean, by name or by number from 1:
+            `{"left": "essay_1", "right": "essay_2", "winner": "better"}`.
+          outcomes: what stands for the two sides and a tie: `{"left": 1, "right": 0}`.
+          skip_self: leave out rows that compare an item with itself; otherwise they are refused.
+          matrix: entry (i, j) says how often i beat j. A table whose first column has the header's names is always
+            taken for one.
+          header: whether the first row names the columns; found out if not given, as the next two.
+          delimiter: what stands between columns: one character, or tab or space.
+          encoding: such as utf-8.
         """
-        return cls._from_answers(read_answers(path, columns=columns, delimiter=delimiter, encoding=encoding))
+        options = {"columns": columns, "outcomes": outcomes, "skip_self": skip_self, "matrix": matrix}
+        table = files.read_table(path, delimiter=delimiter, encoding=encoding, header=header)
+        try:
+            return cls._from_table(table, **options, header=header)
+        except ValueError:
+            if not files.is_fast(table) or str(path) == "-":
+                raise
+        # The plain reader says in which line the mistake is.
+        slow = files.read_table(path, delimiter=delimiter, encoding=encoding, header=header, fast=False)
+        return cls._from_table(slow, **options, header=header)
 
     @classmethod
-    def _from_answers(cls, given: list[Answer], labels: Sequence[Any] | None = None) -> "Comparisons":
-        _checks.require(len(given) > 0, "answers", "must not be empty", "none")
-        ties = [answer for answer in given if answer.tie]
-        both = [*given, *(answer._replace(winner=answer.loser, loser=answer.winner) for answer in ties)]
-        names = [answer.winner for answer in both] + [answer.loser for answer in both]
-        codes, found = _codes(names)
-        if labels is not None:
-            wanted = _check_labels(labels)
-            missing = set(found) - set(wanted)
-            _checks.require(not missing, "labels", "must name every item in the answers", f"no {sorted(missing)[:3]}")
-            place = {name: number for number, name in enumerate(wanted)}
-            codes, found = np.asarray([place[name] for name in found])[codes], wanted
-        weights = np.asarray([answer.times / (2 if answer.tie else 1) for answer in both])
-        raters = [answer.rater for answer in both] if any(answer.rater is not None for answer in both) else None
-        half = len(both)
-        return cls.from_pairs(
-            codes[:half], codes[half:], None if (weights == 1).all() else weights, len(found), found, raters
-        )
+    def _from_table(
+        cls, table: files.Table, *, columns=None, outcomes=None, skip_self=False, matrix=False, header=None
+    ) -> "Comparisons":
+        found = None if columns or not (matrix or reading.has_row_labels(table)) else reading.find_matrix(table)
+        if found is not None:
+            return cls.from_matrix(*found)
+        _checks.require(not matrix, "the table", "must be square to be a matrix of wins", f"{len(table.names)} columns")
+        given = reading.find_answers(table, columns, outcomes, skip_self, header)
+        _checks.require(len(given.winner) > 0, "answers", "must not be empty", "none")
+        weights, tied = None if (given.times == 1).all() else given.times, given.tied if given.tied.any() else None
+        made = cls.from_pairs(given.winner, given.loser, weights, len(given.items), given.items)
+        known = {"raters": given.rater, "rater_labels": given.raters, "tied": tied, "left_out": given.left_out}
+        return dataclasses.replace(made, **known)
 
     @property
     def num_items(self) -> int:
@@ -153,6 +169,13 @@ class Comparisons:
     def total(self) -> float:
         """How many answers there are, by weight; a tie is one."""
         return float(len(self.winners) if self.weights is None else self.weights.sum())
+
+    @property
+    def ties(self) -> float:
+        """How many of the answers are ties, by weight."""
+        if self.tied is None:
+            return 0.0
+        return float(self.tied.sum() if self.weights is None else self.weights[self.tied].sum())
 
     def _sums(self, items: np.ndarray) -> np.ndarray:
         return np.bincount(items, self.weights, self.num_items).astype(float)
@@ -190,7 +213,7 @@ class Comparisons:
         shape = (self.num_items, self.num_items)
         wins = csr_array((weights, (self.winners, self.losers)), shape=shape).tocoo()
         return dataclasses.replace(
-            self, winners=wins.row, losers=wins.col, weights=wins.data, raters=None, rater_labels=()
+            self, winners=wins.row, losers=wins.col, weights=wins.data, raters=None, rater_labels=(), tied=None
         )
 
     def _edges(self) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +229,7 @@ class Comparisons:
 
     def rows(self, keep: np.ndarray) -> "Comparisons":
         """Only these rows (a mask or indices), with all items."""
-        parts = {name: getattr(self, name) for name in ("winners", "losers", "weights", "raters")}
+        parts = {name: getattr(self, name) for name in ("winners", "losers", "weights", "raters", "tied")}
         return dataclasses.replace(self, **{n: None if part is None else part[keep] for n, part in parts.items()})
 
     def by_rater(self, *names: str) -> "Comparisons":
@@ -217,6 +240,26 @@ class Comparisons:
             rule = f"must be one of the {len(self.rater_labels)} raters"
             _checks.require(name in self.rater_labels, "rater", rule, repr(name))
         return self.rows(np.isin(self.raters, [self.rater_labels.index(name) for name in names]))
+
+    def largest_group(self, *, strong: bool = False) -> "Comparisons":
+        """Only the items of the largest group linked by comparisons, with the answers among them.
+
+        With `strong`, the largest group linked by wins in both directions, whose scores of largest likelihood exist.
+        """
+        report = self.connectivity()
+        groups = report.strong_groups if strong else report.groups
+        if not groups or len(groups[0]) < 2:
+            raise ValueError("no two items are linked by wins in both directions: no group has scores without a prior")
+        members = np.sort(groups[0])
+        inside = self.rows(np.isin(self.winners, members) & np.isin(self.losers, members))
+        place = np.full(self.num_items, -1, np.int32)
+        place[members] = np.arange(len(members))
+        return dataclasses.replace(
+            inside,
+            winners=place[inside.winners],
+            losers=place[inside.losers],
+            labels=tuple(self.labels[item] for item in members),
+        )
 
     def merge(self, other: "Comparisons") -> "Comparisons":
         """Both sets of answers; items are matched by label."""
@@ -230,7 +273,9 @@ class Comparisons:
             raters = [name for part in (self, other) for name in part._rater_names()]
         winners = np.concatenate([mine[self.winners], theirs[other.winners]])
         losers = np.concatenate([mine[self.losers], theirs[other.losers]])
-        return Comparisons.from_pairs(winners, losers, weights, len(labels), labels, raters)
+        ties = [np.zeros(len(part.winners), bool) if part.tied is None else part.tied for part in (self, other)]
+        made = Comparisons.from_pairs(winners, losers, weights, len(labels), labels, raters)
+        return dataclasses.replace(made, tied=np.concatenate(ties)) if any(map(np.any, ties)) else made
 
     def _rater_names(self) -> list[str | None]:
         if self.raters is None:
@@ -253,30 +298,3 @@ class Comparisons:
                 names = [self.labels[self.winners[row]], self.labels[self.losers[row]]]
                 extra = [] if self.raters is None else [rater]
                 writer.writerow([*names, repr(float(weights[row])), *extra])
-
-
-def _item_numbers(name: str, values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.size == 0:
-        array = array.astype(int)
-    _checks.require(array.ndim == 1, name, "must be a one-dimensional array of item numbers", f"shape {array.shape}")
-    kind = array.dtype if array.dtype != object else f"{array[0]!r}"
-    _checks.require(np.issubdtype(array.dtype, np.integer), name, "must be whole item numbers from 0", kind)
-    return array
-
-
-def _check_labels(labels: Sequence[Any]) -> tuple[str, ...]:
-    names = tuple(map(str, labels))
-    seen: set[str] = set()
-    for name in names:
-        _checks.require(name not in seen, "labels", "must be different from each other", f"{name!r} twice")
-        seen.add(name)
-    return names
-
-
-def _codes(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Every name as a number, and the names in order: whole numbers by value, others by the alphabet."""
-    found = set(names)
-    order = sorted(found, key=int) if all(name.isdecimal() for name in found) else sorted(found)
-    place = {name: number for number, name in enumerate(order)}
-    return np.asarray([place[name] for name in names], int), tuple(order)

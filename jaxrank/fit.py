@@ -81,7 +81,9 @@ class Fit:
     def covariance(self) -> np.ndarray:
         """Covariance of the centred scores, from the answers alone: a prior is not data and makes nothing surer.
 
-        The inverse of the Fisher information on scores that add up to 0; infinite where groups of items never met.
+        The inverse of the Fisher information on scores that add up to 0. Where groups of items never met, it is that of
+        the scores relative to the mean of their group, and infinite between groups: nothing is known of how far one
+        group stands above another.
         """
         count = len(self.labels)
         if count > MOST_FOR_ERRORS:
@@ -89,18 +91,23 @@ class Fit:
                 f"standard errors of all items need at most {MOST_FOR_ERRORS} items, got {count}; "
                 "difference(a, b) works for any number"
             )
-        if len(self.connectivity.groups) > 1 or self.connectivity.never_compared:
-            return np.full((count, count), np.inf)
         with jax.enable_x64(True):
             table = Table(wins=jnp.asarray(self.comparisons.matrix()))
-            information = table.information(LINKS[self.model], jnp.asarray(self._centred))
-            level = jnp.trace(information) / count
-            inverse = np.asarray(jnp.linalg.inv(information + level / count))
-        return (inverse - 1 / (level.item() * count)) * self.unit**2
+            information = np.asarray(table.information(LINKS[self.model], jnp.asarray(self._centred)))
+        covariance = np.full((count, count), np.inf)
+        for group in self.connectivity.groups:
+            inside, size = np.ix_(group, group), len(group)
+            level = np.trace(information[inside]) / size
+            inverse = np.linalg.inv(information[inside] + level / size)
+            covariance[inside] = (inverse - 1 / (level * size)) * self.unit**2
+        return covariance
 
     @property
     def standard_errors(self) -> np.ndarray:
-        """Of the centred scores, one per item."""
+        """Of the centred scores, one per item; infinite for an item that was never compared.
+
+        Where groups of items never met, a score is as sure as this relative to its own group.
+        """
         return np.sqrt(np.maximum(np.diag(self.covariance), 0))
 
     def intervals(self, level: float = 0.95) -> np.ndarray:
@@ -114,7 +121,8 @@ class Fit:
         value = float(self.scores[first] - self.scores[second])
         if len(self.labels) <= MOST_FOR_ERRORS:
             c = self.covariance
-            variance = c[first, first] + c[second, second] - 2 * c[first, second] if np.isfinite(c[0, 0]) else np.inf
+            met = np.isfinite(c[first, second])
+            variance = c[first, first] + c[second, second] - 2 * c[first, second] if met else np.inf
         else:
             variance = self._variance_by_solving(first, second)
         error = float(np.sqrt(max(variance, 0)))
@@ -138,12 +146,24 @@ class Fit:
         """Items, best first."""
         return np.argsort(-self.scores, kind="stable")
 
-    def save(self, path: str | Path) -> None:
-        """Write item,score as CSV: the file that `jaxrank simulate --scores` reads."""
+    def save(self, path: str | Path, *, level: float = 0.95, tiers: np.ndarray | None = None) -> None:
+        """Write item, score, standard_error, low, high and, if given, tier as CSV: a file for `simulate --scores`.
+
+        What is not known (of items never compared, or of too many items) is left empty.
+        """
+        columns = [self.labels, self.scores]
+        if len(self.labels) <= MOST_FOR_ERRORS:
+            columns += [self.standard_errors, *self.intervals(level).T]
+        else:
+            columns += [np.full(len(self.labels), np.inf)] * 3
+        names = ["item", "score", "standard_error", "low", "high"]
+        if tiers is not None:
+            columns, names = [*columns, tiers], [*names, "tier"]
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(["item", "score"])
-            writer.writerows([label, repr(float(score))] for label, score in zip(self.labels, self.scores, strict=True))
+            writer.writerow(names)
+            for row in zip(*columns, strict=True):
+                writer.writerow([_cell(value) for value in row])
 
     def _item(self, name: int | str) -> int:
         if isinstance(name, str):
@@ -160,6 +180,13 @@ def _log_likelihood(data, link, scores):
 @jax.jit
 def _solve_curvature(data, link, scores, vector):
     return data.solve(link, scores, vector, jnp.zeros_like(scores[0]), 1e-8)
+
+
+def _cell(value) -> str:
+    """A value as CSV keeps it: all digits of a number, nothing where it is not known."""
+    if isinstance(value, str | np.integer):
+        return str(value)
+    return repr(float(value)) if np.isfinite(value) else ""
 
 
 def _reach(level: float) -> float:

@@ -1,4 +1,8 @@
-"""How good an order is, against the true means. Orders are item indices, best first, items on the last axis."""
+"""How good an order is, against the true means. Orders are item indices, best first, items on the last axis.
+
+Means are one row for all orders, or have the orders' first axes: those of `Runs.order` of stacked instances, instances
+x trials x items, are compared with means of shape instances x items.
+"""
 
 from statistics import NormalDist
 from typing import NamedTuple
@@ -16,7 +20,7 @@ from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
 
 def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
     """The cluster, from 0, that an order puts every item in."""
-    order = jnp.asarray(order)
+    order = _checked_order(order)
     return cluster_of_rank(_rank_of_item(order), cut_points(order.shape[-1], boundaries))
 
 
@@ -32,17 +36,15 @@ def mistakes(
     $p_{\kappa_{i-1}+1} + \epsilon \ge p_a \ge p_{\kappa_i} - \epsilon$ (with $\kappa_0 = 0$), so at epsilon = 0 the
     exact clusters, in which items of equal mean are interchangeable. Comparisons forgive the rounding of the means.
     """
-    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
     order, means = _aligned(order, means)
+    epsilon = _tolerance(epsilon, order, means.dtype)
     num_items = order.shape[-1]
     cuts = (0, *cut_points(num_items, boundaries), num_items)
     ranked = -jnp.sort(-means, axis=-1)
     cluster = cluster_of_rank(jnp.arange(num_items), cuts[1:-1])
     best = ranked[..., np.asarray(cuts[:-1])][..., cluster]
     worst = ranked[..., np.asarray(cuts[1:]) - 1][..., cluster]
-    slack = jnp.asarray(epsilon, means.dtype) + 4 * jnp.finfo(means.dtype).eps * jnp.max(
-        jnp.abs(means), axis=-1, keepdims=True
-    )
+    slack = epsilon[..., None] + 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
     placed = jnp.take_along_axis(means, order, axis=-1)
     return jnp.any((placed > best + slack) | (placed < worst - slack), axis=-1)
 
@@ -59,9 +61,11 @@ def gap_mistakes(
     They are if an item stands on the wrong side of one of them, or if the gaps at another clustering's boundaries are
     wider by more than epsilon on average. Comparisons forgive the rounding of the means.
     """
-    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
     order, means = _aligned(order, means)
+    epsilon = _tolerance(epsilon, order, means.dtype)
     num_items, found = order.shape[-1], jnp.asarray(found)
+    rule = f"must have the axes of order but for the last, {order.shape[:-1]}"
+    _checks.require(found.shape[:-1] == order.shape[:-1], "found", rule, f"shape {found.shape}")
     slack = 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
     place, inside = jnp.minimum(found, num_items - 1), found < num_items
     placed = jnp.take_along_axis(means, order, axis=-1)
@@ -73,7 +77,7 @@ def gap_mistakes(
     width = jnp.sum(jnp.where(inside, jnp.take_along_axis(step, place - 1, axis=-1), 0), axis=-1)
     average = width / jnp.sum(inside, axis=-1).astype(means.dtype)
     best = widest(jnp.moveaxis(step, -1, 0), allowed).value
-    return misplaced | (average < best - jnp.asarray(epsilon, means.dtype) - slack[..., 0])
+    return misplaced | (average < best - epsilon - slack[..., 0])
 
 
 def share_placed(
@@ -108,26 +112,76 @@ def kendall_tau_distance(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, 
     return total.astype(means.dtype) / (num_items * (num_items - 1) / 2)
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for a rate: honest at 0 and at 1, where the normal interval collapses."""
-    trials = _checks.whole("trials", trials, low=1)
-    successes = _checks.whole("successes", successes, low=0, high=trials)
+def wilson_interval(
+    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95
+) -> tuple[np.ndarray | float, np.ndarray | float]:
+    """Wilson's score interval for rates: honest at 0 and at 1, where the normal interval collapses.
+
+    Args:
+      successes: how often it happened, one number or an array.
+      trials: of how many, one number or an array.
+      confidence: level of the intervals.
+
+    Returns:
+      Lower and upper ends: two numbers, or two arrays of the arguments' common shape.
+    """
+    _checks.inside("trials", trials, 1, float("inf"), closed=(True, False))
+    _checks.inside("successes", successes, 0, float("inf"), closed=(True, False))
     _checks.inside("confidence", confidence, 0, 1, closed=(False, False))
+    number, count = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    for name, value in (("successes", number), ("trials", count)):
+        _checks.require(bool((value == np.round(value)).all()), name, "must be whole numbers", value)
+    _checks.require(bool((number <= count).all()), "successes", f"must be at most trials, {trials}", successes)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    rate, shrink = successes / trials, 1 + z * z / trials
-    centre = (rate + z * z / (2 * trials)) / shrink
-    half = z / shrink * (rate * (1 - rate) / trials + z * z / (4 * trials * trials)) ** 0.5
+    rate, shrink = number / count, 1 + z * z / count
+    centre = (rate + z * z / (2 * count)) / shrink
+    half = z / shrink * (rate * (1 - rate) / count + z * z / (4 * count * count)) ** 0.5
     # Rounding must not push an end past the rate itself, which at 0 and 1 is the end.
-    return max(0.0, min(rate, centre - half)), min(1.0, max(rate, centre + half))
+    low, high = np.maximum(0, np.minimum(rate, centre - half)), np.minimum(1, np.maximum(rate, centre + half))
+    return (low, high) if rate.ndim else (float(low), float(high))
 
 
 def _aligned(order, means):
     """Both as arrays of one shape."""
-    order, means = jnp.asarray(order), jnp.asarray(means, float)
+    order, means = _checked_order(order), jnp.asarray(means, float)
     _checks.numbers("means", means)
-    num_items = order.shape[-1]
-    _checks.require(means.shape[-1] == num_items, "means", f"must have {num_items} items like order", means.shape[-1])
-    return order, jnp.broadcast_to(means, order.shape)
+    num_items, shape = order.shape[-1], jnp.shape(means)
+    _checks.require(bool(shape) and shape[-1] == num_items, "means", f"must have {num_items} items like order", shape)
+    return order, jnp.broadcast_to(_with_axes("means", means, shape[:-1], order), order.shape)
+
+
+def _with_axes(name: str, value, axes: tuple[int, ...], order):
+    """The value with these leading axes of it facing the first ones of the orders.
+
+    Axes are matched from the left, not from the right as in broadcasting: with as many instances as trials, the two
+    would else be mistaken for each other.
+    """
+    ours = order.shape[:-1]
+    # Axes of length 1 may stand for any length.
+    fits = len(axes) <= len(ours) and all(a in (1, b) for a, b in zip(axes, ours[: len(axes)], strict=True))
+    rule = f"must be the same for all orders or have their first axes, {ours}"
+    _checks.require(fits, name, rule, f"shape {jnp.shape(value)}")
+    return jnp.reshape(value, (*axes, *[1] * (len(ours) - len(axes)), *jnp.shape(value)[len(axes) :]))
+
+
+def _tolerance(epsilon, order, kind):
+    """The tolerance of every order."""
+    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    epsilon = jnp.asarray(epsilon, kind)
+    return jnp.broadcast_to(_with_axes("epsilon", epsilon, epsilon.shape, order), order.shape[:-1])
+
+
+def _checked_order(order):
+    """The order as an array, each row of which lists every item once."""
+    values = _checks.concrete(order)
+    if values is not None:
+        whole = np.issubdtype(values.dtype, np.integer) and values.ndim > 0
+        _checks.require(whole, "order", "must be item numbers, best first", f"{values.dtype} of shape {values.shape}")
+        wrong = (np.sort(values, axis=-1) != np.arange(values.shape[-1])).any(axis=-1)
+        if wrong.any():
+            row = values[wrong][0] if values.ndim > 1 else values
+            _checks.require(False, "order", "must list every item from 0 to K-1 once, best first", row.tolist())
+    return jnp.asarray(order)
 
 
 def _rank_of_item(order):

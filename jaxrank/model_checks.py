@@ -19,10 +19,24 @@ class Goodness(NamedTuple):
     deviance: float
     """Twice the log-likelihood that a model with a probability of its own for every pair gains."""
     degrees_of_freedom: int
-    """Pairs compared, minus items, plus one."""
+    """Pairs compared, minus items, plus groups of items that never met."""
     p_value: float
-    """Share of data sets drawn from the fitted model whose deviance is at least this large."""
+    """Share of data sets drawn from the fitted model whose deviance is at least this large, counting the answers
+    themselves as one: never below 1 / (num_samples + 1). NaN without degrees of freedom, where every model fits."""
     num_samples: int
+    ties: float
+    """Answers that are ties. They count as half answers, which vary less than the model's: p is then too high."""
+
+    def __str__(self) -> str:
+        """The test in a sentence."""
+        if self.degrees_of_freedom <= 0:
+            return "no degrees of freedom: nothing to test the model by"
+        least = self.p_value <= 1 / (self.num_samples + 1)
+        text = (
+            f"deviance {self.deviance:,.1f} on {self.degrees_of_freedom} degrees of freedom, "
+            f"p {'<=' if least else '='} {self.p_value:.2g} by {self.num_samples} simulated data sets"
+        )
+        return text + (f"; {self.ties:,.0f} ties make p too high" if self.ties else "")
 
 
 class Infit(NamedTuple):
@@ -69,11 +83,15 @@ def goodness_of_fit(fit: Fit, *, seed: int = 0, num_samples: int = 200) -> Goodn
     """
     num_samples = _checks.whole("num_samples", num_samples, low=1)
     wins = fit.comparisons.matrix()
+    groups = len(fit.connectivity.groups) + len(fit.connectivity.never_compared)
+    freedom = int((np.triu(wins + wins.T, 1) > 0).sum()) - fit.comparisons.num_items + groups
     with jax.enable_x64(True):
         scores = jnp.asarray(_centred(fit))
         chance = np.asarray(LINKS[fit.model].probability(scores[:, None] - scores[None]))
     met = np.triu(wins + wins.T, 1)
     observed = float(_deviance(wins, chance))
+    if freedom <= 0:
+        return Goodness(observed, freedom, float("nan"), 0, fit.comparisons.ties)
     rng = np.random.default_rng(seed)
     upper = rng.binomial(np.ceil(met).astype(np.int64), chance, (num_samples, *met.shape)).astype(float)
     drawn = upper + np.swapaxes(np.ceil(met) - upper, 1, 2) * np.tril(np.ones_like(met), -1)
@@ -82,9 +100,8 @@ def goodness_of_fit(fit: Fit, *, seed: int = 0, num_samples: int = 200) -> Goodn
         gaps = jnp.asarray(fitted[:, :, None] - fitted[:, None])
         chances = np.asarray(LINKS[fit.model].probability(gaps))
     simulated = _deviance(drawn, np.clip(chances, 1e-300, 1))
-    pairs = int((met > 0).sum())
     share = (1 + (simulated >= observed).sum()) / (1 + num_samples)
-    return Goodness(observed, pairs - fit.comparisons.num_items + 1, float(share), num_samples)
+    return Goodness(observed, freedom, float(share), num_samples, fit.comparisons.ties)
 
 
 def _fit_many(fit: Fit, wins: np.ndarray) -> np.ndarray:
@@ -109,6 +126,28 @@ def infit_by_rater(fit: Fit) -> Infit:
     if data.raters is None:
         raise ValueError("infit_by_rater needs answers with a rater column; these have none")
     return _infit(fit, data.raters, data.rater_labels, copies=1)
+
+
+class Raters(NamedTuple):
+    """What each rater's answers are worth, by the fit to everyone's."""
+
+    labels: tuple[str, ...]
+    answers: np.ndarray
+    agreement: np.ndarray
+    """Share of the answers that the fitted scores would give as well; a tie, or equal scores, count half."""
+    infit: np.ndarray
+
+
+def raters(fit: Fit) -> Raters:
+    """How many answers each rater gave, how often the fit agrees, and infit: 1 is usual, higher is noisier."""
+    infit = infit_by_rater(fit)
+    data = fit.comparisons
+    weights = np.ones(len(data.winners)) if data.weights is None else data.weights
+    gap = fit.scores[data.winners] - fit.scores[data.losers]
+    known, agrees = data.raters >= 0, np.where(gap == 0, 0.5, gap > 0)
+    total = np.bincount(data.raters[known], (weights * agrees)[known], len(infit.labels))
+    with np.errstate(invalid="ignore"):
+        return Raters(infit.labels, infit.answers, total / infit.answers, infit.values)
 
 
 def _infit(fit: Fit, owner: np.ndarray, labels: tuple[str, ...], copies: int) -> Infit:

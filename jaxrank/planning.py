@@ -132,7 +132,7 @@ def plan(
     _Setting(max(epsilons), min(deltas), algorithm, alpha).algorithm(len(means), points).check()
     if budget is not None:
         budget = _checks.whole("budget", budget, low=len(means))
-    key = jax.random.key(seed)
+    key = jax.random.key(_checks.whole("seed", seed, low=0, high=2**32 - 1))
     forecasts, lower_bounds, interrupted = [], {}, False
     for delta in sorted(deltas, reverse=True):
         known = None

@@ -11,6 +11,30 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F
 """Okabe and Ito's palette, told apart with all common kinds of colour vision."""
 
 
+def _drawable(labels: list[str]) -> tuple[list[str], list[str]]:
+    """The labels as matplotlib draws them letter by letter, and the fonts that have their letters.
+
+    A dollar sign would begin a formula. Letters that no installed font has are drawn as empty squares.
+    """
+    from matplotlib import font_manager, ft2font
+
+    def letters(path: str) -> set[int]:
+        try:
+            return set(ft2font.FT2Font(path).get_charmap())
+        except (RuntimeError, OSError):
+            return set()
+
+    families = ["DejaVu Sans"]
+    missing = {ord(letter) for label in labels for letter in label} - letters(font_manager.findfont(families[0]))
+    for font in font_manager.fontManager.ttflist if missing else ():
+        # Matplotlib's font of last resort has a stand-in for every letter.
+        if "Last Resort" not in font.name and (found := missing & letters(font.fname)):
+            families.append(font.name)
+            missing -= found
+    blank = dict.fromkeys(missing, "\N{WHITE SQUARE}")
+    return [label.translate(blank).replace("$", r"\$") for label in labels], families
+
+
 def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level: float = 0.95) -> None:
     """Scores with their intervals, best on top, coloured by tier."""
     import matplotlib
@@ -32,7 +56,8 @@ def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level:
         colour = COLOURS[tier % len(COLOURS)]
         axis.errorbar(fit.scores[items], place, xerr=reach, fmt="o", ms=4, lw=1.2, color=colour, label=name)
     step = -(-len(order) // 100)
-    axis.set_yticks(range(0, len(order), step), [fit.labels[item] for item in order[::step]], fontsize=8)
+    labels, fonts = _drawable([fit.labels[item] for item in order[::step]])
+    axis.set_yticks(range(0, len(order), step), labels, fontsize=8, fontfamily=fonts)
     axis.set_ylim(len(order) - 0.5, -0.5)
     unit = "Elo points" if fit.scale == "elo" else fit.scale
     axis.set_xlabel(f"{'BTL score' if fit.model == 'btl' else 'Thurstone score'} ({unit}), {level:.0%} intervals")

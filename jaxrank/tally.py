@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import chex
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxrank import _checks
 from jaxrank.trials import add_at
 from jaxrank.types import Query
 
@@ -32,9 +34,15 @@ def empty(shape: tuple[int, ...]) -> Tally:
     return Tally(pulls=jnp.zeros(shape, int), sums=jnp.zeros(shape, float), lost=jnp.zeros(shape, float))
 
 
-def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
-    """The tally with the unmasked answers credited to their items."""
+def add(tally: Tally, query: Query, reward: Float[Array, "B *T"], low: float = -np.inf, high: float = np.inf) -> Tally:
+    """The tally with the unmasked answers credited to their items.
+
+    A reward that is known, as in a call of `tell` from the host, must lie between `low` and `high`.
+    """
     chex.assert_equal_shape((query.item, query.mask, reward))
+    answers, asked = _checks.concrete(reward), _checks.concrete(query.mask)
+    if answers is not None and asked is not None:
+        _checks.inside("reward", answers[asked], low, high, closed=(True, True))
     pulls = add_at(tally.pulls, query.item, query.mask.astype(tally.pulls.dtype))
     total = add_at(jnp.zeros_like(tally.sums), query.item, jnp.where(query.mask, reward, 0))
     sums, lost = _two_sum(tally.sums, tally.lost + total)
@@ -43,7 +51,7 @@ def add(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
 
 def add_duels(tally: Tally, query: Query, reward: Float[Array, "B *T"]) -> Tally:
     """The tally with the unmasked answers credited to both items of a pair: a win of one is a loss of the other."""
-    return add(add(tally, query, reward), query._replace(item=query.opponent), 1 - reward)
+    return add(add(tally, query, reward, 0, 1), query._replace(item=query.opponent), 1 - reward)
 
 
 def _two_sum(a, b):

@@ -1,9 +1,11 @@
 """The protocol every ranking algorithm and every environment speaks."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -125,7 +127,8 @@ C = TypeVar("C", bound=type)
 def pytree_dataclass(cls: C) -> C:
     """A frozen, keyword-only dataclass whose numbers are pytree leaves.
 
-    A class that defines its own `__init__` keeps it; unflattening calls it with the fields by name.
+    A class that defines its own `__init__` keeps it. Lists of numbers become arrays: as lists, each number would be a
+    leaf. Unflattening sets the fields as they are, since JAX also puts tracers and placeholders there.
 
     Not `jax.tree_util.register_dataclass`: the tree structures of two classes with the same fields compare equal
     there, so a program compiled for one could be run for the other. Here the class is part of the structure.
@@ -135,6 +138,17 @@ def pytree_dataclass(cls: C) -> C:
     fields = dataclasses.fields(cls)
     fixed = [field.name for field in fields if field.metadata.get("static")]
     varying = [field.name for field in fields if not field.metadata.get("static")]
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def init(self, *arguments, **settings):
+        construct(self, *arguments, **settings)
+        for field in fields:
+            value = getattr(self, field.name)
+            if "ndim" in field.metadata and isinstance(value, list | tuple):
+                object.__setattr__(self, field.name, np.asarray(value))
+
+    cls.__init__ = init
 
     def flatten(tree):
         return [getattr(tree, name) for name in varying], (cls, tuple(getattr(tree, name) for name in fixed))
@@ -144,7 +158,10 @@ def pytree_dataclass(cls: C) -> C:
         return [(jax.tree_util.GetAttrKey(n), v) for n, v in zip(varying, values, strict=True)], structure
 
     def unflatten(structure, values):
-        return cls(**dict(zip(fixed, structure[1], strict=True)), **dict(zip(varying, values, strict=True)))
+        tree = object.__new__(cls)
+        for name, value in (*zip(fixed, structure[1], strict=True), *zip(varying, values, strict=True)):
+            object.__setattr__(tree, name, value)
+        return tree
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls

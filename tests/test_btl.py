@@ -96,7 +96,13 @@ def test_a_prior_does_not_make_anything_surer():
     assert (abs(firm.scores) < abs(plain.scores).max()).all()
     assert (firm.standard_errors > 0.8 * plain.standard_errors).all()
     apart = jr.fit_btl(jr.Comparisons.from_pairs([0, 1, 2, 3], [1, 0, 3, 2]), prior=0.1)
-    assert np.isinf(apart.standard_errors).all()
+    # Two pairs that never met: each item is known relative to its partner, and the pairs not relative to each other.
+    pair = jr.fit_btl(jr.Comparisons.from_pairs([0, 1], [1, 0]))
+    np.testing.assert_allclose(apart.standard_errors, pair.standard_errors[0])
+    assert apart.difference(0, 1).standard_error == pytest.approx(pair.difference(0, 1).standard_error)
+    assert np.isinf(apart.difference(0, 2).standard_error)
+    alone = jr.fit_btl(jr.Comparisons.from_pairs([0, 1], [1, 0], num_items=3), prior=0.1)
+    assert np.isfinite(alone.standard_errors).tolist() == [True, True, False]
 
 
 def test_difference_by_solving_equals_the_covariance(monkeypatch):

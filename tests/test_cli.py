@@ -79,38 +79,6 @@ def test_scores_from_a_file_and_an_exhausted_budget(tmp_path):
     assert "3 of 3 trials spent their budget of 50" in done.output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--means", "0.5,x"], "means must be numbers, got 'x' (entry 2 of '0.5,x')"),
-        (["--means", "nowhere.csv"], "means must be numbers such as 0.5,0.4,0.3 or the path of a CSV file"),
-        (
-            ["--means", "0.5,0.2"],
-            "boundaries, sizes or clusters must be given for items of your own, got 2 items",
-        ),
-        (["--means", "0.5,1.2", "--clusters", "2"], "means must lie in [0, 1], got 1.2"),
-        (["--means", "0.5,0.2", "--scores", "1,2"], "means and scores exclude each other"),
-        (["--boundaries", "3", "--clusters", "2"], "boundaries and clusters exclude each other"),
-        (["--boundaries", "a"], "boundaries must be whole numbers such as 3,12, got 'a'"),
-        (["--delta", "3"], "delta must lie in (0, 1), got 3"),
-        (
-            ["--smallest", "2"],
-            "smallest and largest are limits for GapRank: give --algorithm gaprank, got EvidenceRank",
-        ),
-        (["--algorithm", "gaprank", "--boundaries", "3"], "boundaries and sizes are what GapRank finds"),
-        (["--algorithm", "gaprank", "--smallest", "0"], "smallest must be at least 1, got 0"),
-        (["--alpha", "2"], "alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got EvidenceRank"),
-        (["--out", "x.csv", "--trials", "1", "--epsilon", "0.5"], "out must end in .npz, got 'x.csv'"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
-    done = call("simulate", *arguments)
-    assert done.exit_code == 2
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stdout == ""
-
-
 def test_help_does_not_load_jax():
     program = (
         "import sys; sys.argv = ['jaxrank', 'simulate', '--help']\n"

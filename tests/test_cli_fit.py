@@ -65,21 +65,3 @@ def test_warnings_stand_on_top(tmp_path):
     assert kept.output.startswith("WARNING: 'c' never won: only the prior keeps their scores finite")
     assert "only 2.0 answers per item" in kept.output
     assert "the boundary after rank 1 is not settled" in kept.output
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--model", "elo"], "model must be btl or thurstone, got 'elo'"),
-        (["--clusters", 2, "--boundaries", "1"], "clusters and boundaries exclude each other"),
-        (["--plot", "scores.txt"], "plot must end in .png, .svg or .pdf"),
-        (["--columns", "best"], "columns must look like winner=best,loser=worst, got 'best'"),
-        (["--columns", "winner=best"], "columns must name columns of the file (winner, loser), got 'best'"),
-        (["--prior", -1], "prior must be finite and at least 0, got -1"),
-        (["--clusters", 9], "c must be at most the number of items, 6, got 9"),
-    ],
-)
-def test_bad_options(answers, options, message):
-    done = call("fit", answers, *options)
-    assert done.exit_code == 2
-    assert message in done.stderr

@@ -75,31 +75,6 @@ def test_a_pilot_that_is_too_thin(tmp_path):
     assert "the pilot is thin: about 100% of the spread of its scores is noise" in done.output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--items", 5], "boundaries, sizes or clusters must be given for items of your own"),
-        (["--items", 1, "--clusters", 2], "items must be at least 2, got 1"),
-        (["--items", 5, "--means", "0.1,0.2", "--clusters", 2], "means and items exclude each other"),
-        (["--means", "0.5,1.5", "--boundaries", "1"], "means must lie in [0, 1], got 1.5"),
-        (["--epsilon", "small"], "epsilon must be numbers such as 0.2,0.1,0.05, got 'small'"),
-        (["--price", -1], "price must be finite and above 0, got -1"),
-        (["--budget", 3], "budget must be at least 15, got 3"),
-        (["--plot", "plan.bmp"], "plot must end in .png, .svg or .pdf, got 'plan.bmp'"),
-    ],
-)
-def test_bad_input(arguments, message):
-    done = call(*arguments)
-    assert done.exit_code == 2
-    assert message in done.output
-
-
-def test_a_plan_is_for_given_boundaries():
-    done = call("--items", 6, "--clusters", 2, "--algorithm", "gaprank")
-    assert done.exit_code == 2
-    assert "algorithm must be EvidenceRank or LUCBRank, which rank by given boundaries, got GapRank" in done.output
-
-
 def test_a_picture_needs_matplotlib(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     done = call("--plot", "plan.png")

@@ -151,3 +151,23 @@ def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
         assert int(result.samples) == budget
         assert int(result.pulls.sum()) == credited * budget
         assert not bool(result.done)
+
+
+def test_a_reward_outside_the_domain_is_refused_on_the_host(make, key):
+    """A call from the host is a door; under `jit` the value is not known, and passes."""
+    algorithm = make(0.1)
+    state = algorithm.init(key)
+    query = algorithm.ask(key, state)
+    reward = np.full(query.item.shape, 0.5)
+    impossible = [np.nan, np.inf]
+    if algorithm.asks_pairs or isinstance(getattr(algorithm, "family", None), jr.Bernoulli):
+        impossible += [2.0, -0.5]
+    place = int(np.argmax(query.mask))
+    for value in impossible:
+        reward[place] = value
+        with pytest.raises(ValueError, match=r"reward must "):
+            algorithm.tell(state, query, jnp.asarray(reward, float))
+    jax.jit(algorithm.tell)(state, query, jnp.asarray(reward, float))
+    # What was not asked is not looked at.
+    masked = query._replace(mask=query.mask.at[place].set(False))
+    algorithm.tell(state, masked, jnp.asarray(reward, float))

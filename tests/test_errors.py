@@ -53,7 +53,7 @@ def simulate(algorithm=None, environment=None, **options):
             r"probabilities must lie in \[0, 1\], got 1.7",
         ),
         (jr.Duels.btl(np.array([0.7, np.nan, 0.2])), "scores must not contain NaN, got NaN at index 1"),
-        (jr.Duels.btl(np.array([0.7, np.inf, 0.2])), "scores must be finite, got inf"),
+        (jr.Duels.btl(np.array([0.7, np.inf, 0.2])), r"scores must lie in \[-1e\+06, 1e\+06\], got inf"),
         (jr.Duels.thurstone(MEANS, sigma=-1.0), "sigma must be finite and above 0, got -1"),
         (jr.Duels.noisy_permutation([0, 1, 2], error=1.5), r"error must lie in \[0, 1\], got 1.5"),
     ],
@@ -170,3 +170,37 @@ def test_pair_queries_need_duels():
         ValueError, match="environment must answer pair queries: Pairs asks which of two items is better"
     ):
         simulate(algorithm=Pairs(**GOOD))
+
+
+@pytest.mark.parametrize("key", [0, None, "0", np.float32(1), jnp.zeros(2), jax.random.split(jax.random.key(0), 3)])
+def test_what_is_no_key(key):
+    for call in (jr.run, lambda *arguments: jr.simulate(*arguments, num_trials=1)):
+        with pytest.raises(ValueError, match=r"key must be a (random key such as jax.random.key\(0\)|single key), got"):
+            call(key, jr.LUCBRank(**GOOD), jr.BernoulliArms(means=MEANS))
+
+
+def test_raw_keys_and_lists_are_taken():
+    typed = jr.run(jax.random.key(3), jr.LUCBRank(**GOOD), jr.BernoulliArms(means=MEANS))
+    raw = jr.run(jax.random.PRNGKey(3), jr.LUCBRank(**GOOD), jr.BernoulliArms(means=MEANS.tolist()))
+    assert int(typed.samples) == int(raw.samples)
+    many = jr.simulate(jax.random.PRNGKey(3), jr.LUCBRank(**GOOD), jr.BernoulliArms(means=MEANS.tolist()), 3)
+    np.testing.assert_array_equal(many.samples, simulate_with(jax.random.key(3)).samples)
+    half = [[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.3, 0.4, 0.5]]
+    for environment in (
+        jr.GaussianArms(means=[0.7, 0.5, 0.2]),
+        jr.PoissonArms(means=(0.7, 0.5, 0.2)),
+        jr.ExponentialArms(means=[1, 2, 3]),
+        jr.Duels(probabilities=half),
+        jr.Duels.btl([1, 2, 3]),
+        jr.Duels.thurstone([1, 2, 3]),
+        jr.Duels.noisy_permutation([2, 0, 1], error=0.1),
+    ):
+        environment.check()
+        assert len(jax.tree.leaves(environment)) <= 2
+        assert environment.num_items == 3
+    stacked = jr.LUCBRank(**{**GOOD, "delta": [0.1, 0.2]})
+    assert simulate(algorithm=stacked).samples.shape == (2, 1)
+
+
+def simulate_with(key):
+    return jr.simulate(key, jr.LUCBRank(**GOOD), jr.BernoulliArms(means=MEANS), 3)

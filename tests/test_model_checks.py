@@ -93,3 +93,29 @@ def test_bootstrap_spread_is_that_of_the_standard_errors(good):
     assert some.failed > 0
     assert len(some.scores) == 50 - some.failed
     assert np.isfinite(some.scores).all()
+
+
+def test_goodness_says_where_it_has_nothing_to_say():
+    chain = jr.fit_btl(jr.Comparisons.from_pairs([0, 1, 1, 2], [1, 0, 2, 1]))
+    nothing = model_checks.goodness_of_fit(chain)
+    assert nothing.degrees_of_freedom == 0
+    assert np.isnan(nothing.p_value)
+    assert str(nothing) == "no degrees of freedom: nothing to test the model by"
+    rng = np.random.default_rng(1)
+    wrong = jr.fit_btl(jr.Comparisons.from_pairs(*sample(rng, cyclic_chance(9), 1_500)))
+    assert "p <= 0.01 by 99 simulated data sets" in str(model_checks.goodness_of_fit(wrong, num_samples=99))
+    rows = [("a", "b", "left"), ("b", "c", "left"), ("c", "a", "left"), ("a", "c", "tie"), ("a", "b", "tie")]
+    ties = jr.Comparisons.from_records([dict(zip(("left", "right", "winner"), row, strict=True)) for row in rows])
+    assert ties.ties == 2
+    assert str(model_checks.goodness_of_fit(jr.fit_btl(ties))).endswith("; 2 ties make p too high")
+
+
+def test_raters_by_hand():
+    """Scores rank a over b over c; x always agrees, y never."""
+    rows = [("a", "b", "x")] * 9 + [("b", "c", "x")] * 9 + [("b", "a", "y"), ("c", "b", "y")]
+    records = [{"winner": w, "loser": other, "rater": rater} for w, other, rater in rows]
+    found = model_checks.raters(jr.fit_btl(jr.Comparisons.from_records(records)))
+    assert found.labels == ("x", "y")
+    np.testing.assert_array_equal(found.answers, [18, 2])
+    np.testing.assert_array_equal(found.agreement, [1, 0])
+    assert found.infit[0] < 1 < found.infit[1]

@@ -162,7 +162,7 @@ class EvidenceRank:
 
     def tell(self, state, query, reward) -> EvidenceRankState:
         """Count; now and then update ranks and costs, test pairs, and find the critical pairs anew."""
-        answers = tally.add(state.tally, query, reward)
+        answers = tally.add(state.tally, query, reward, self.family.low, self.family.high)
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))

@@ -175,7 +175,7 @@ class GapRank:
 
     def tell(self, state, query, reward) -> GapRankState:
         """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
-        answers = tally.add(state.tally, query, reward)
+        answers = tally.add(state.tally, query, reward, self.family.low, self.family.high)
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))

@@ -143,7 +143,7 @@ class LUCBRank:
 
     def tell(self, state, query, reward) -> LUCBRankState:
         """Lines 17-25 of Algorithm 1: update, find the critical items anew, settle boundaries."""
-        answers = tally.add(state.tally, query, reward)
+        answers = tally.add(state.tally, query, reward, self.family.low, self.family.high)
         means = answers.means
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)

@@ -18,10 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(simulate)
-app.command()(fit)
-app.command()(plan)
-app.command()(reproduce)
+# Given as short help, a summary is wrapped, not cut.
+for command in (simulate, fit, plan, reproduce):
+    app.command(short_help=(command.__doc__ or "").splitlines()[0])(command)
 
 
 def _version(show: bool) -> None:

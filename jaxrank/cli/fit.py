@@ -8,10 +8,13 @@ import typer
 
 from jaxrank.cli import inputs
 
+MOST_RATERS = 20
+"""Raters in the table; JSON has all of them."""
+
 
 def fit(
     answers: Annotated[
-        str, typer.Argument(help="CSV, TSV or JSONL: winner,loser[,count] or left,right,winner[,rater].")
+        str, typer.Argument(help=f"winner,loser[,count] or left,right,winner[,rater]. {inputs.ANSWERS}")
     ],
     model: Annotated[str, typer.Option(help="btl or thurstone.")] = "btl",
     prior: Annotated[float, typer.Option(help="Precision of a Gaussian prior that keeps scores finite.")] = 0.0,
@@ -19,81 +22,127 @@ def fit(
     clusters: Annotated[int | None, typer.Option(help="Show that many tiers of equal size.")] = None,
     boundaries: Annotated[str | None, typer.Option(help="Or tiers that end after these ranks, such as 3,12.")] = None,
     level: Annotated[float, typer.Option(help="Level of the confidence intervals.")] = 0.95,
-    columns: Annotated[
-        str | None, typer.Option(help="What columns mean, such as winner=best,loser=worst,rater=judge.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Mark between columns; found out if not given.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of the file; found out if not given.")] = None,
+    largest_group: inputs.LargestGroup = False,
+    columns: inputs.Columns = None,
+    outcomes: inputs.Outcomes = None,
+    skip_self: inputs.SkipSelf = False,
+    matrix: inputs.Matrix = False,
+    header: inputs.Header = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
+    top: Annotated[int | None, typer.Option(help="Show only so many items, the best.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write item,score to this CSV, for simulate --scores.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write item, score, standard error, interval and tier to this CSV.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw scores and intervals to this .png, .svg or .pdf.")] = None,
 ) -> None:
     """Fit scores to pairwise answers, say how sure they are, and whether the model fits.
 
     Example: jaxrank fit answers.csv --clusters 5 --plot scores.png
     """
-    with inputs.complaints():
-        report, warnings = _fit(
-            answers, model, prior, scale, clusters, boundaries, level, columns, delimiter, encoding, out, plot
-        )
+    with inputs.complaints(fit):
+        if model not in ("btl", "thurstone"):
+            raise ValueError(f"model must be btl or thurstone, got {model!r}")
+        if top is not None and top < 1:
+            raise ValueError(f"top must be at least 1, got {top}")
+        inputs.picture(plot)
+        inputs.writable("out", out)
+        reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
+        data, notes = read(answers, columns, outcomes, prior, largest_group, **reading, encoding=encoding)
+        fitted, tiers, points = _fit(data, model, prior, scale, clusters, boundaries)
+        report = _report(fitted, tiers, points, level)
+        report["warnings"] = notes + report["warnings"]
+        if out is not None:
+            fitted.save(out, level=level, tiers=None if tiers is None else tiers + 1)
+        if plot is not None:
+            import jaxrank as jr
+
+            jr.plots.draw_fit(fitted, plot, tiers, level)
     if as_json:
-        typer.echo(json.dumps({**report, "warnings": warnings}, indent=2))
+        typer.echo(json.dumps(report, indent=2))
         return
-    typer.echo(_table(report, warnings))
-    for path, what in ((out, "scores"), (plot, "picture")):
+    typer.echo(_table(report, top))
+    for path, what in ((out, "scores are"), (plot, "picture is")):
         if path is not None:
-            typer.echo(f"\nThe {what} {'are' if what == 'scores' else 'is'} in {path}.")
+            typer.echo(f"\nThe {what} in {path}.")
 
 
-def _fit(answers, model, prior, scale, clusters, boundaries, level, columns, delimiter, encoding, out, plot):
-    if model not in ("btl", "thurstone"):
-        raise ValueError(f"model must be btl or thurstone, got {model!r}")
-    if clusters is not None and boundaries is not None:
-        raise ValueError("clusters and boundaries exclude each other: give one of them")
-    inputs.picture(plot)
-    named = None if columns is None else _pairs("columns", columns)
+def read(answers: str, columns: str | None, outcomes: str | None, prior: float, largest_group: bool, **options):
+    """The answers in a file, and what to say about those that were left out."""
+    named = {"columns": inputs.pairs("columns", columns), "outcomes": inputs.pairs("outcomes", outcomes)}
 
+    import jaxrank as jr
+
+    data = jr.Comparisons.read(answers, **named, **options)
+    notes = [f"{count:,} rows {reason} were left out" for reason, count in data.left_out.items()]
+    if largest_group:
+        # Without a prior, scores exist only where wins lead both ways.
+        kept = data.largest_group(strong=prior == 0)
+        if kept.num_items < data.num_items:
+            rest = sorted(set(data.labels) - set(kept.labels))
+            names = ", ".join(map(repr, rest[:5])) + (f" and {len(rest) - 5} more" if len(rest) > 5 else "")
+            lost = f"{data.total - kept.total:,.0f} answers"
+            notes.append(f"only the largest group was fitted; {len(rest)} items with {lost} were left out: {names}")
+        data = kept
+    return data, notes
+
+
+def _fit(data, model, prior, scale, clusters, boundaries):
+    """The fit, the tier of every item from 0, and where tiers end."""
     import numpy as np
 
     import jaxrank as jr
 
-    data = jr.Comparisons.read(answers, columns=named, delimiter=delimiter, encoding=encoding)
+    cut = inputs.cut(boundaries, None, clusters)
+    points = None if cut is None else jr.cut_points(data.num_items, cut)
     inputs.keep_compiled_programs()
     fitted = (jr.fit_btl if model == "btl" else jr.fit_thurstone)(data, prior=prior, scale=scale)
-    tiers = points = None
-    if clusters is not None or boundaries is not None:
-        cut = jr.quantiles(clusters) if clusters is not None else inputs.whole_numbers("boundaries", boundaries or "")
-        points = jr.cut_points(data.num_items, cut)
-        tiers = np.searchsorted(np.asarray(points), np.argsort(fitted.order), side="right")
+    if points is None:
+        return fitted, None, None
+    return fitted, np.searchsorted(np.asarray(points), np.argsort(fitted.order), side="right"), points
+
+
+def _report(fitted, tiers, points, level: float) -> dict[str, Any]:
+    import numpy as np
+
+    import jaxrank as jr
+
+    data, checks = fitted.comparisons, jr.model_checks
     small = data.num_items <= jr.fit.MOST_FOR_ERRORS
     errors = fitted.standard_errors if small else np.full(data.num_items, np.nan)
     intervals = fitted.intervals(level) if small else np.full((data.num_items, 2), np.nan)
-    goodness = jr.model_checks.goodness_of_fit(fitted, num_samples=100) if data.num_items <= 200 else None
-    if out is not None:
-        fitted.save(out)
-    if plot is not None:
-        jr.plots.draw_fit(fitted, plot, tiers, level)
-    infit = jr.model_checks.infit_by_item(fitted)
+    goodness = checks.goodness_of_fit(fitted, num_samples=100) if data.num_items <= 200 else None
+    infit = checks.infit_by_item(fitted)
     rows = [
         {
             "item": data.labels[i],
             "score": float(fitted.scores[i]),
-            "standard_error": _finite(errors[i]),
-            "interval": [_finite(intervals[i, 0]), _finite(intervals[i, 1])],
-            "borda_score": _finite(data.borda_scores[i]),
+            "standard_error": inputs.finite(errors[i]),
+            "interval": [inputs.finite(intervals[i, 0]), inputs.finite(intervals[i, 1])],
+            "borda_score": inputs.finite(data.borda_scores[i]),
             "answers": float(infit.answers[i]),
-            "infit": _finite(infit.values[i]),
+            "infit": inputs.finite(infit.values[i]),
             "tier": None if tiers is None else int(tiers[i]) + 1,
         }
         for i in fitted.order
     ]
-    report: dict[str, Any] = {
-        "model": model,
-        "prior": prior,
-        "scale": scale,
+    raters = None
+    if data.raters is not None:
+        found = checks.raters(fitted)
+        raters = [
+            {"rater": label, "answers": float(n), "agreement": inputs.finite(a), "infit": inputs.finite(i)}
+            for label, n, a, i in zip(*found, strict=True)
+        ]
+        raters.sort(key=lambda row: -(row["infit"] or 0))
+    return {
+        "model": fitted.model,
+        "prior": fitted.prior,
+        "scale": fitted.scale,
         "level": level,
         "num_items": data.num_items,
         "answers": data.total,
+        "ties": data.ties,
         "boundaries": None if points is None else list(points),
         "converged": fitted.converged,
         "error": fitted.error,
@@ -101,11 +150,14 @@ def _fit(answers, model, prior, scale, clusters, boundaries, level, columns, del
         "passes": fitted.passes,
         "newton_steps": fitted.newton_steps,
         "log_likelihood": fitted.log_likelihood,
-        "goodness_of_fit": None if goodness is None else goodness._asdict(),
+        "goodness_of_fit": None
+        if goodness is None
+        else {**goodness._asdict(), "p_value": inputs.finite(goodness.p_value), "in_words": str(goodness)},
         "items": rows,
+        "raters": raters,
+        "warnings": _warnings(fitted, goodness, points, intervals),
         "version": jr.__version__,
     }
-    return report, _warnings(fitted, goodness, points, intervals)
 
 
 def _warnings(fitted, goodness, points, intervals) -> list[str]:
@@ -115,10 +167,15 @@ def _warnings(fitted, goodness, points, intervals) -> list[str]:
     report = fitted.connectivity
     if not report.scores_exist:
         warnings.append(f"{report.explain(fitted.labels)}: only the prior keeps their scores finite")
+    if len(report.groups) > 1:
+        warnings.append(
+            "groups that never met cannot be compared: intervals are relative to the mean of an item's own group, and "
+            "--largest-group fits only the largest"
+        )
     if goodness is not None and goodness.p_value < 0.01:
         warnings.append(
-            f"the model does not fit well (p = {goodness.p_value:.3f}, by simulation): read scores with care, and see "
-            "infit for the items it explains worst"
+            f"the model does not fit well ({goodness}): read scores with care, and see infit for the items it explains "
+            "worst"
         )
     per_item = 2 * fitted.comparisons.total / len(fitted.labels)
     if per_item < 20:
@@ -133,34 +190,22 @@ def _warnings(fitted, goodness, points, intervals) -> list[str]:
     return warnings
 
 
-def _finite(value) -> float | None:
-    return float(value) if abs(value) < float("inf") else None
-
-
-def _pairs(name: str, text: str) -> dict[str, str]:
-    parts = [part.split("=", 1) for part in text.split(",")]
-    if any(len(part) != 2 for part in parts):
-        raise ValueError(f"{name} must look like winner=best,loser=worst, got {text!r}")
-    return {key.strip(): value.strip() for key, value in parts}
-
-
-def _table(report: dict[str, Any], warnings: list[str]) -> str:
-    lines = [f"WARNING: {warning}" for warning in warnings]
-    if warnings:
+def _table(report: dict[str, Any], top: int | None) -> str:
+    lines = [f"WARNING: {inputs.printable(warning)}" for warning in report["warnings"]]
+    if lines:
         lines.append("")
     prior = f", prior precision {report['prior']:g}" if report["prior"] else ""
     name = "BTL" if report["model"] == "btl" else "Thurstone"
+    ties = f" ({report['ties']:,.0f} of them ties, each half a win for both)" if report["ties"] else ""
     lines.append(
-        f"{name} scores ({report['scale']}{prior}) of {report['num_items']} items, {report['answers']:,.0f} answers;"
-        f" {report['solver']}, log-likelihood {report['log_likelihood']:,.1f}"
+        f"{name} scores ({report['scale']}{prior}) of {report['num_items']} items, {report['answers']:,.0f} answers"
+        f"{ties}; {report['solver']}, log-likelihood {report['log_likelihood']:,.1f}"
     )
-    goodness = report["goodness_of_fit"]
-    if goodness is not None:
-        lines.append(
-            f"fit of the model: deviance {goodness['deviance']:,.1f} on {goodness['degrees_of_freedom']} degrees"
-            f" of freedom, p = {goodness['p_value']:.3f} by simulation"
-        )
-    width = max(4, *(len(row["item"]) for row in report["items"]))
+    if report["goodness_of_fit"] is not None:
+        lines.append(f"fit of the model: {report['goodness_of_fit']['in_words']}")
+    shown = report["items"][:top]
+    labels = [inputs.printable(row["item"]) for row in shown]
+    width = max(4, *(inputs.columns_wide(label) for label in labels))
     has_tier = report["boundaries"] is not None
     head = f"{report['level']:.0%} interval"
     lines += [
@@ -168,14 +213,30 @@ def _table(report: dict[str, Any], warnings: list[str]) -> str:
         f"  rank  {'item':{width}s}  {'score':>9s}  {head:>19s}  {'Borda':>6s}  {'answers':>8s}  {'infit':>6s}",
     ]
     lines[-1] += "  tier" if has_tier else ""
-    for rank, row in enumerate(report["items"], 1):
+    for rank, (row, label) in enumerate(zip(shown, labels, strict=True), 1):
         if has_tier and rank - 1 in report["boundaries"]:
             lines.append("  " + "·" * (width + 62))
         low, high = row["interval"]
         span = "unknown" if low is None else f"[{low:8.3f}, {high:8.3f}]"
         numbers = [f"{row[key]:6.3f}" if row[key] is not None else "     -" for key in ("borda_score", "infit")]
         lines.append(
-            f"  {rank:4d}  {row['item']:{width}s}  {row['score']:9.3f}  {span:>20s}  {numbers[0]}"
+            f"  {rank:4d}  {inputs.padded(label, width)}  {row['score']:9.3f}  {span:>20s}  {numbers[0]}"
             f"  {row['answers']:8,.0f}  {numbers[1]}" + (f"  {row['tier']:4d}" if has_tier else "")
         )
-    return "\n".join(lines)
+    if len(shown) < len(report["items"]):
+        lines.append(f"  ... {len(report['items']) - len(shown)} more")
+    return "\n".join(lines + _rater_lines(report["raters"]))
+
+
+def _rater_lines(raters: list[dict[str, Any]] | None) -> list[str]:
+    if not raters:
+        return []
+    shown = raters[:MOST_RATERS]
+    labels = [inputs.printable(row["rater"]) for row in shown]
+    width = max(5, *(inputs.columns_wide(label) for label in labels))
+    lines = ["", f"  {'rater':{width}s}  {'answers':>8s}  {'agreement':>9s}  {'infit':>6s}   (highest infit first)"]
+    for row, label in zip(shown, labels, strict=True):
+        agreement = "-" if row["agreement"] is None else f"{row['agreement']:.0%}"
+        infit = "-" if row["infit"] is None else f"{row['infit']:.3f}"
+        lines.append(f"  {inputs.padded(label, width)}  {row['answers']:8,.0f}  {agreement:>9s}  {infit:>6s}")
+    return lines + ([f"  ... {len(raters) - len(shown)} more"] if len(shown) < len(raters) else [])

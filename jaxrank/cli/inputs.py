@@ -3,11 +3,14 @@
 import csv
 import enum
 import importlib.util
+import math
 import os
-from collections.abc import Iterator
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -26,6 +29,40 @@ ALGORITHM: dict[str, Any] = {
     "case_sensitive": False,
 }
 ALPHA: Any = typer.Option(help="For LUCBRank: exponent of the paper's exploration rate, above 1.", show_default="1.1")
+ANSWERS = "CSV, TSV, spaces, JSON, JSONL or Parquet, also gzipped; - is standard input."
+Columns = Annotated[
+    str | None,
+    typer.Option(help="What columns mean, by name or number from 1, such as winner=best,loser=worst,rater=judge."),
+]
+Outcomes = Annotated[
+    str | None, typer.Option(help="What stands for the sides in the winner column, such as left=1,right=0,tie=2.")
+]
+SkipSelf = Annotated[bool, typer.Option("--skip-self", help="Leave out rows that compare an item with itself.")]
+Matrix = Annotated[bool, typer.Option("--matrix", help="The file is a matrix of how often each row beat each column.")]
+Header = Annotated[bool | None, typer.Option(help="Whether the first row names the columns; found out if not given.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What stands between columns: a character, tab or space; found out if not given.")
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; found out if not given.")]
+LargestGroup = Annotated[
+    bool, typer.Option("--largest-group", help="Fit only the largest group of items that are linked by answers.")
+]
+
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended."""
+
+ALIASES = {
+    "num_trials": "trials",
+    "max_samples": "budget",
+    "num_lanes": "lanes",
+    "chunk_rounds": "chunk",
+    "num_items": "items",
+    "num_clusters": "clusters",
+    "c": "clusters",
+    "epsilons": "epsilon",
+    "deltas": "delta",
+}
+"""Arguments of the library by the option that sets them."""
 
 
 def alpha_of(algorithm: Ranking, alpha: float | None) -> float | None:
@@ -42,21 +79,53 @@ def named(report: dict[str, Any]) -> str:
     return report["algorithm"] + ("" if report["alpha"] is None else f", alpha {report['alpha']:g}")
 
 
-INTERRUPTED = 130
-"""Exit code of a program that Ctrl-C ended."""
-
-
 @contextmanager
-def complaints() -> Iterator[None]:
-    """Turn a bad value into one line on standard error and exit code 2."""
+def complaints(command: Callable[..., None]) -> Iterator[None]:
+    """Turn a bad value into one line on standard error, in words of this command, and exit code 2."""
     try:
         yield
     except KeyboardInterrupt as error:
         typer.echo(str(error) or "interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_in_flags(printable(str(error)), _flags(command))}", err=True)
         raise typer.Exit(2) from None
+
+
+def _flags(command: Callable[..., None]) -> dict[str, str]:
+    """The option for each argument, by the argument's name in the command and in the library."""
+    flags = {}
+    for name, annotation in get_type_hints(command, include_extras=True).items():
+        for option in getattr(annotation, "__metadata__", ()):
+            if isinstance(option, typer.models.OptionInfo):
+                flags[name] = (option.param_decls or ("--" + name.replace("_", "-"),))[0]
+    return flags | {name: flags[option] for name, option in ALIASES.items() if option in flags}
+
+
+def _in_flags(message: str, flags: dict[str, str]) -> str:
+    """The message with the command's options in place of the library's arguments."""
+    # Arguments stand at the beginning, before the rule; in brackets, as a hint; and are plain to see if they have "_".
+    head = re.match(r"(\w+(?:, \w+)*(?:,? (?:and|or) \w+)?) (?=must|exclude|belong|are |needs)", message)
+    if head:
+        first = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), head[1])
+        message = first + message[head.end(1) :]
+    message = re.sub(r"\((\w+)\)", lambda word: f"({flags.get(word[1], word[1])})", message)
+    return re.sub(r"(?<![-\w])\w+_\w+(?![\w.])", lambda word: flags.get(word[0], word[0]), message)
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal."""
+    return "".join("?" if unicodedata.category(char) in ("Cc", "Cf", "Cs") and char != "\n" else char for char in text)
+
+
+def padded(text: str, width: int) -> str:
+    """The text filled up to a width on the screen, where some letters are two columns wide."""
+    return text + " " * max(0, width - columns_wide(text))
+
+
+def columns_wide(text: str) -> int:
+    """How many columns of the screen a text takes."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") - bool(unicodedata.combining(c)) for c in text)
 
 
 def keep_compiled_programs() -> None:
@@ -72,18 +141,19 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+NUMBER_COLUMNS = {
+    "means": ("mean", "means", "borda", "borda_score", "probability", "value"),
+    "scores": ("score", "scores", "btl", "btl_score", "theta", "value"),
+}
+"""What the column of a file with means or scores may be called."""
+
+
 def numbers(name: str, text: str) -> list[float]:
-    """Numbers from "0.5,0.4,0.3", or from the file of that name: the last column of a CSV, header optional."""
-    path = Path(text)
-    if not _looks_inline(text):
-        if not path.is_file():
-            raise ValueError(f"{name} must be numbers such as 0.5,0.4,0.3 or the path of a CSV file, got {text!r}")
-        rows = [row for row in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if any(row)]
-        if rows and not _is_number(rows[0][-1]):
-            rows = rows[1:]
-        cells = [(f"line {line}", row[-1]) for line, row in enumerate(rows, start=1)]
-    else:
+    """Numbers from "0.5,0.4,0.3", or from the file of that name: its only column of numbers, or the one so named."""
+    if _looks_inline(text):
         cells = [(f"entry {place}", cell) for place, cell in enumerate(text.split(","), start=1)]
+    else:
+        cells = _cells_of_file(name, Path(text))
     values = []
     for where, cell in cells:
         if not _is_number(cell):
@@ -94,12 +164,48 @@ def numbers(name: str, text: str) -> list[float]:
     return values
 
 
+def _cells_of_file(name: str, path: Path) -> list[tuple[str, str]]:
+    if not path.is_file():
+        raise ValueError(f"{name} must be numbers such as 0.5,0.4,0.3 or the path of a CSV file, got {str(path)!r}")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} must be a text file in UTF-8, got {str(path)!r}") from None
+    rows = [(number, row) for number, row in enumerate(csv.reader(lines), 1) if any(cell.strip() for cell in row)]
+    if not rows:
+        return []
+    first = [cell.strip().lower() for cell in rows[0][1]]
+    place = next((first.index(known) for known in NUMBER_COLUMNS[name] if known in first), None)
+    has_header = place is not None or not any(_is_number(cell) for cell in first)
+    body = rows[1:] if has_header else rows
+    for number, row in body:
+        if len(row) != len(first):
+            raise ValueError(f"{name} must have {len(first)} columns in every line, got {len(row)} in line {number}")
+    if place is None:
+        numeric = [column for column in range(len(first)) if all(_is_number(row[column]) for _, row in body)]
+        if len(first) > 1 and len(numeric) != 1:
+            rule = f"must have a column named {NUMBER_COLUMNS[name][0]}, or only one column of numbers"
+            raise ValueError(f"{name} {rule}, got {len(first)} columns ({', '.join(rows[0][1])}) in {str(path)!r}")
+        place = numeric[0] if len(first) > 1 else 0
+    return [(f"line {number}", row[place]) for number, row in body]
+
+
 def whole_numbers(name: str, text: str) -> tuple[int, ...]:
     """Whole numbers from "3,12"."""
     try:
         return tuple(int(cell) for cell in text.split(","))
     except ValueError:
         raise ValueError(f"{name} must be whole numbers such as 3,12, got {text!r}") from None
+
+
+def pairs(name: str, text: str | None) -> dict[str, str] | None:
+    """A dictionary from "winner=best,loser=worst"."""
+    if text is None:
+        return None
+    parts = [part.split("=", 1) for part in text.split(",")]
+    if any(len(part) != 2 for part in parts):
+        raise ValueError(f"{name} must look like winner=best,loser=worst, got {text!r}")
+    return {key.strip(): value.strip() for key, value in parts}
 
 
 EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
@@ -134,15 +240,41 @@ def picture(path: Path | None) -> None:
         raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(path)!r}")
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("plot needs matplotlib, which is not installed: pip install 'jaxrank[plot]'")
+    writable("plot", path)
+
+
+def writable(name: str, path: Path | None, suffix: str | None = None) -> None:
+    """Check that a file can be written to this path, before the work that it is to hold."""
+    if path is None:
+        return
+    if suffix is not None and path.suffix != suffix:
+        raise ValueError(f"{name} must end in {suffix}, got {str(path)!r}")
+    folder = path.parent
+    if not folder.is_dir():
+        raise ValueError(f"{name} must be in a folder that exists, got {str(path)!r}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise ValueError(f"{name} must be a file that can be written, got {str(path)!r}")
+
+
+def checked_seed(seed: int) -> int:
+    """A seed that JAX and NumPy take."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must lie in [0, {2**32 - 1}], got {seed}")
+    return seed
+
+
+def finite(value: Any) -> float | None:
+    """The number as JSON has it: None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _looks_inline(text: str) -> bool:
-    return "," in text and not Path(text).is_file()
+    return ("," in text and not Path(text).is_file()) or _is_number(text)
 
 
-def _is_number(cell: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        float(cell)
+        float(text)
     except ValueError:
         return False
     return True

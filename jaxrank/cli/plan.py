@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxrank.cli import inputs
+from jaxrank.cli.fit import read
 
 if TYPE_CHECKING:
     from jaxrank.planning import Plan
@@ -20,7 +21,7 @@ def plan(
         str | None, typer.Option(help="BTL score of every item, for duels: 1.2,0,... or a CSV file.")
     ] = None,
     answers: Annotated[
-        str | None, typer.Option(help="A pilot's pairwise answers (CSV, TSV, JSONL), to fit scores to.")
+        str | None, typer.Option(help=f"A pilot's pairwise answers, to fit scores to. {inputs.ANSWERS}")
     ] = None,
     items: Annotated[int | None, typer.Option(help="Only the number of items: assumes normal BTL scores.")] = None,
     boundaries: Annotated[str | None, typer.Option(help="Ranks after which a cluster ends, such as 3,12.")] = None,
@@ -33,6 +34,14 @@ def plan(
     price: Annotated[float | None, typer.Option(help="Price of one judgement.")] = None,
     budget: Annotated[int | None, typer.Option(help="Judgements you could pay for.")] = None,
     prior: Annotated[float, typer.Option(help="Prior precision for a pilot's scores; see fit.")] = 0.0,
+    largest_group: inputs.LargestGroup = False,
+    columns: inputs.Columns = None,
+    outcomes: inputs.Outcomes = None,
+    skip_self: inputs.SkipSelf = False,
+    matrix: inputs.Matrix = False,
+    header: inputs.Header = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     trials: Annotated[int, typer.Option(help="Trials per setting.")] = 40,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -44,10 +53,14 @@ def plan(
     Examples: jaxrank plan --items 100 --clusters 5 --price 0.05 --budget 1000
     or, after a pilot: jaxrank plan --answers pilot.csv --clusters 5 --budget 3000
     """
-    with inputs.complaints():
+    with inputs.complaints(plan):
+        inputs.writable("out", out)
+        inputs.checked_seed(seed)
+        reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
+        pilot = {"prior": prior, "columns": columns, "outcomes": outcomes, "largest_group": largest_group, **reading}
         result, source, notes = _plan(
             means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price,
-            budget, prior, trials, seed, plot,
+            budget, {**pilot, "encoding": encoding}, trials, seed, plot,
         )  # fmt: skip
         report = _report(result, source, notes, price, inputs.alpha_of(algorithm, alpha), seed)
         if out is not None:
@@ -63,7 +76,7 @@ def plan(
 
 def _plan(
     means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price, budget,
-    prior, trials, seed, plot,
+    pilot, trials, seed, plot,
 ):  # fmt: skip
     inputs.only_one(means=means, scores=scores, answers=answers, items=items)
     alpha = inputs.alpha_of(algorithm, alpha)
@@ -90,7 +103,7 @@ def _plan(
         environment = jr.Duels.btl(np.asarray(inputs.numbers("scores", scores)))
         source = "the BTL scores given, duels"
     elif answers is not None:
-        environment, source, notes = _from_pilot(answers, prior)
+        environment, source, notes = _from_pilot(answers, pilot)
     elif items is not None:
         if items < 2:
             raise ValueError(f"items must be at least 2, got {items}")
@@ -131,17 +144,17 @@ def _numbers(name: str, text: str) -> list[float]:
         raise ValueError(f"{name} must be numbers such as 0.2,0.1,0.05, got {text!r}") from None
 
 
-def _from_pilot(answers: str, prior: float):
+def _from_pilot(answers: str, options: dict[str, Any]):
     import numpy as np
 
     import jaxrank as jr
 
-    data = jr.Comparisons.read(answers)
+    data, notes = read(answers, **options)
+    prior = options["prior"]
     try:
         fitted = jr.fit_btl(data, prior=prior)
     except ValueError as error:
-        raise ValueError(f"answers are too few to plan from: {error} (here: --prior 0.1)") from None
-    notes = []
+        raise ValueError(f"answers are too few to plan from: {error}") from None
     variance = float(np.var(fitted.scores, ddof=1))
     noise = float(np.mean(fitted.standard_errors**2)) if data.num_items <= jr.fit.MOST_FOR_ERRORS else 0.0
     if noise > 0.1 * variance:
@@ -160,10 +173,15 @@ def _report(result: "Plan", source: str, notes: list[str], price: float | None, 
     import jaxrank as jr
 
     def cost(samples: float) -> float | None:
-        return _plain(samples * price) if price is not None else None
+        return inputs.finite(samples * price) if price is not None else None
 
     rows = [
-        {**{name: _plain(value) for name, value in row._asdict().items()}, "cost": cost(row.samples)}
+        {
+            **{
+                name: value if isinstance(value, str) else inputs.finite(value) for name, value in row._asdict().items()
+            },
+            "cost": cost(row.samples),
+        }
         for row in result.forecasts
     ]
     report: dict[str, Any] = dataclasses.asdict(result)
@@ -175,17 +193,13 @@ def _report(result: "Plan", source: str, notes: list[str], price: float | None, 
         "source": source,
         "notes": notes,
         "forecasts": rows,
-        "lower_bounds": {f"{delta:g}": _plain(value) for delta, value in result.lower_bounds.items()},
+        "lower_bounds": {f"{delta:g}": inputs.finite(value) for delta, value in result.lower_bounds.items()},
         "price": price,
         "alpha": alpha,
         "seed": seed,
         "verdict": _verdict(result, price),
         "version": jr.__version__,
     }
-
-
-def _plain(value) -> Any:
-    return value if isinstance(value, str) else (float(value) if math.isfinite(value) else None)
 
 
 def _verdict(result: "Plan", price: float | None) -> list[str]:

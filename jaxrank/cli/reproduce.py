@@ -44,7 +44,7 @@ def reproduce(
 
     Finished experiments are not computed again, and one that was interrupted goes on where it was.
     """
-    with inputs.complaints():
+    with inputs.complaints(reproduce):
         names = _chosen(name)
         folder = _folder()
         _check(scores)

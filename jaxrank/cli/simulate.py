@@ -49,7 +49,9 @@ def simulate(
 
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
-    with inputs.complaints():
+    with inputs.complaints(simulate):
+        inputs.writable("out", out, suffix=".npz")
+        inputs.checked_seed(seed)
         values = _values(means, scores)
         algorithm = _algorithm(
             len(values), boundaries, sizes, clusters, delta, epsilon, ranking, alpha, smallest, largest
@@ -57,8 +59,6 @@ def simulate(
         engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
         report, runs = _simulate(values, scores is not None, algorithm, trials, seed, budget, engine)
         if out is not None:
-            if out.suffix != ".npz":
-                raise ValueError(f"out must end in .npz, got {str(out)!r}")
             runs.save(str(out))
     typer.echo(json.dumps(report, indent=2) if as_json else _table(report, default=means is None and scores is None))
     if out is not None and not as_json:

@@ -18,6 +18,9 @@ from jaxrank.links import LINKS
 from jaxrank.trials import bits, lift, pick
 from jaxrank.types import ANYONE, leaf, pytree_dataclass, static
 
+MOST = 1e6
+"""Largest size of a score: gaps beyond a few hundred are certain wins already."""
+
 
 class _Meetings:
     """Duels of any kind, given the probability that one item beats another."""
@@ -155,7 +158,7 @@ class ScoredDuels(_Meetings):
         shape = jnp.shape(self.scores)
         _checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
         _checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
-        _checks.inside("scores", self.scores, -float("inf"), float("inf"), closed=(False, False))
+        _checks.inside("scores", self.scores, -MOST, MOST, closed=(True, True))
         if self.model == "thurstone":
             _checks.inside("sigma", self.noise, 0, float("inf"), closed=(False, False))
         if self.model == "noisy_permutation":
