@@ -141,11 +141,11 @@ class Raters(NamedTuple):
 def raters(fit: Fit) -> Raters:
     """How many answers each rater gave, how often the fit agrees, and infit: 1 is usual, higher is noisier."""
     infit = infit_by_rater(fit)
-    data = fit.comparisons
+    data, owner = fit.comparisons, np.asarray(fit.comparisons.raters)
     weights = np.ones(len(data.winners)) if data.weights is None else data.weights
     gap = fit.scores[data.winners] - fit.scores[data.losers]
-    known, agrees = data.raters >= 0, np.where(gap == 0, 0.5, gap > 0)
-    total = np.bincount(data.raters[known], (weights * agrees)[known], len(infit.labels))
+    known, agrees = owner >= 0, np.where(gap == 0, 0.5, gap > 0)
+    total = np.bincount(owner[known], (weights * agrees)[known], len(infit.labels))
     with np.errstate(invalid="ignore"):
         return Raters(infit.labels, infit.answers, total / infit.answers, infit.values)
 

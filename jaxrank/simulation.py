@@ -127,9 +127,9 @@ def checked_key(key: Any) -> Key[Array, ""]:
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         raw = key.dtype == jnp.uint32 and key.ndim == 1
         _checks.require(raw, "key", "must be a random key such as jax.random.key(0)", f"an array of {key.dtype}")
-        key = jax.random.wrap_key_data(key)
+        key = jax.random.wrap_key_data(jnp.asarray(key))
     _checks.require(key.ndim == 0, "key", "must be a single key", f"keys of shape {key.shape}")
-    return key
+    return jnp.asarray(key)
 
 
 def check_setting(algorithm, environment, max_samples) -> None:

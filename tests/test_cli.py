@@ -125,3 +125,20 @@ def test_checkpoint_file_on_the_command_line(tmp_path):
     other = call(*options, "--seed", 1)
     assert other.exit_code == 2
     assert "checkpoint must belong to the same simulation" in other.stderr
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_an_interrupt_is_said_and_ends_with_130(biased, monkeypatch):
+    def interrupted(*arguments, **options):
+        runs = simulate(*arguments, **options)
+        return runs._replace(interrupted=True, biased=biased)
+
+    simulate = jr.simulate
+    monkeypatch.setattr(jr, "simulate", interrupted)
+    options = ["simulate", "--means", "0.9,0.1", "--clusters", 2, "--trials", 5]
+    done = call(*options)
+    assert done.exit_code == 130
+    assert "INTERRUPTED: 5 of 5 trials finished" in done.output
+    assert ("short ones are over-represented" in done.output) == biased
+    report = json.loads(call(*options, "--json").stdout)
+    assert (report["interrupted"], report["biased"]) == (True, biased)

@@ -65,3 +65,16 @@ def test_warnings_stand_on_top(tmp_path):
     assert kept.output.startswith("WARNING: 'c' never won: only the prior keeps their scores finite")
     assert "only 2.0 answers per item" in kept.output
     assert "the boundary after rank 1 is not settled" in kept.output
+
+
+def test_labels_with_dollars_foreign_letters_and_escape_codes(tmp_path):
+    """Drawn and printed letter by letter; matplotlib's warnings would be errors here."""
+    path, plot = tmp_path / "odd.csv", tmp_path / "odd.png"
+    names = ["$5 & $6", "\u65e5\u672c", "\x1b[31mred"]
+    pairs = [(a, b) for a in names for b in names if a != b]
+    path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in pairs))
+    done = call("fit", path, "--plot", plot)
+    assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.output
+    assert "$5 & $6" in done.output
+    assert plot.stat().st_size > 5_000

@@ -86,3 +86,21 @@ def test_tied_means_say_so():
     done = call("--means", "0.9,0.5,0.5,0.1", "--boundaries", "2", "--trials", 4, "--epsilon", "0.4,0")
     assert done.exit_code == 0, done.output
     assert "(never: means are tied)" in done.output
+
+
+def test_an_interrupted_plan_shows_only_what_was_simulated(monkeypatch):
+    def interrupted(*arguments, **options):
+        calls.append(True)
+        return jr.simulate(*arguments, **options)._replace(interrupted=len(calls) > 1, biased=len(calls) > 1)
+
+    monkeypatch.setattr("jaxrank.planning.simulate", interrupted)
+    settings = ["--means", "0.9,0.5,0.1", "--clusters", 3, "--trials", 4, "--epsilon", "0.4,0.3,0.2", "--budget", 50]
+    calls = []
+    done = call(*settings)
+    assert done.exit_code == 130
+    assert "NOTE: interrupted: only what was simulated until then is shown" in done.output
+    calls.clear()
+    report = json.loads(call(*settings, "--json").stdout)
+    assert [(row["epsilon"], row["how"]) for row in report["forecasts"]] == [(0.4, "simulated")]
+    assert len(report["verdict"]) == 1
+    assert report["at_budget"] is None

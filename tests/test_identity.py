@@ -107,30 +107,25 @@ def test_alone_and_in_every_batch(name, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["LUCBRank, batches", "EvidenceRank", "GapRank, free"])
+@pytest.mark.parametrize("name", [*USUAL, "LUCBRank, batches", "GapRank, free"])
 def test_stacked_or_alone(name):
+    """Two instances, with a delta of their own each where there is one, in one call and in two."""
     algorithm, environment = CASES[name]
-    field = "probabilities" if isinstance(environment, jr.Duels) else "means"
+    field = next(name for name in ("probabilities", "scores", "means") if name in environment.__dataclass_fields__)
     values = getattr(environment, field)
     order = np.arange(K)[::-1]
-    other = values[order][:, order] if values.ndim == 2 else values[order]
-    stacked = dataclasses.replace(environment, **{field: np.stack([values, other])})
-    deltas = np.array([0.1, 0.01])
-    # Through the constructor's own names: a rule for the boundaries is kept as numbers.
-    settings = {f.name: getattr(algorithm, f.name) for f in dataclasses.fields(algorithm)}
-    both = jr.simulate(
-        jax.random.key(KEY), type(algorithm)(**{**settings, "delta": deltas}), stacked, 60, max_samples=MOST
-    )
-    for place, (delta, one) in enumerate(zip(deltas, (values, other), strict=True)):
-        alone = jr.simulate(
-            jax.random.key(KEY),
-            type(algorithm)(**{**settings, "delta": delta}),
-            dataclasses.replace(environment, **{field: one}),
-            60,
-            max_samples=MOST,
-        )
-        picked = {name: value[place] for name, value in ((n, getattr(both, n)) for n in decisions(alone))}
-        assert differing(decisions(alone), picked) == []
+    others = [values, values[order][:, order] if values.ndim == 2 else values[order]]
+    deltas = [0.1, 0.01]
+
+    def simulate(delta, values):
+        asking = dataclasses.replace(algorithm, delta=delta) if hasattr(algorithm, "delta") else algorithm
+        answering = dataclasses.replace(environment, **{field: values})
+        return jr.simulate(jax.random.key(KEY), asking, answering, 60, max_samples=MOST)
+
+    both = simulate(np.array(deltas), np.stack(others))
+    for place in range(2):
+        alone = decisions(simulate(deltas[place], others[place]))
+        assert differing(alone, {name: getattr(both, name)[place] for name in alone}) == []
 
 
 PROGRAM = """
@@ -153,7 +148,8 @@ def test_on_two_devices(tmp_path):
         assert differing(runs[name], decisions(simulate(name, num_trials=TRIALS))) == [], name
 
 
-@pytest.mark.parametrize("name", ["EvidenceRank", pytest.param("GapRank", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USUAL)
 def test_resumed(name, tmp_path):
     """A file with some of the trials, as a kill leaves it, is completed to the same result."""
     whole = simulate(name, num_trials=TRIALS)
