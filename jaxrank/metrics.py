@@ -13,9 +13,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank import _checks
-from jaxrank.gaps import Limits, widest
-from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
+from jaxrank.core import checks
+from jaxrank.core.boundaries import Boundaries, cut_points
+from jaxrank.core.ranks import cluster_of_rank
+from jaxrank.stats.gaps import Limits, widest
 
 
 def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
@@ -65,7 +66,7 @@ def gap_mistakes(
     epsilon = _tolerance(epsilon, order, means.dtype)
     num_items, found = order.shape[-1], jnp.asarray(found)
     rule = f"must have the axes of order but for the last, {order.shape[:-1]}"
-    _checks.require(found.shape[:-1] == order.shape[:-1], "found", rule, f"shape {found.shape}")
+    checks.require(found.shape[:-1] == order.shape[:-1], "found", rule, f"shape {found.shape}")
     slack = 4 * jnp.finfo(means.dtype).eps * jnp.max(jnp.abs(means), axis=-1, keepdims=True)
     place, inside = jnp.minimum(found, num_items - 1), found < num_items
     placed = jnp.take_along_axis(means, order, axis=-1)
@@ -125,13 +126,13 @@ def wilson_interval(
     Returns:
       Lower and upper ends: two numbers, or two arrays of the arguments' common shape.
     """
-    _checks.inside("trials", trials, 1, float("inf"), closed=(True, False))
-    _checks.inside("successes", successes, 0, float("inf"), closed=(True, False))
-    _checks.inside("confidence", confidence, 0, 1, closed=(False, False))
+    checks.inside("trials", trials, 1, float("inf"), closed=(True, False))
+    checks.inside("successes", successes, 0, float("inf"), closed=(True, False))
+    checks.inside("confidence", confidence, 0, 1, closed=(False, False))
     number, count = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     for name, value in (("successes", number), ("trials", count)):
-        _checks.require(bool((value == np.round(value)).all()), name, "must be whole numbers", value)
-    _checks.require(bool((number <= count).all()), "successes", f"must be at most trials, {trials}", successes)
+        checks.require(bool((value == np.round(value)).all()), name, "must be whole numbers", value)
+    checks.require(bool((number <= count).all()), "successes", f"must be at most trials, {trials}", successes)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     rate, shrink = number / count, 1 + z * z / count
     centre = (rate + z * z / (2 * count)) / shrink
@@ -144,9 +145,9 @@ def wilson_interval(
 def _aligned(order, means):
     """Both as arrays of one shape."""
     order, means = _checked_order(order), jnp.asarray(means, float)
-    _checks.numbers("means", means)
+    checks.numbers("means", means)
     num_items, shape = order.shape[-1], jnp.shape(means)
-    _checks.require(bool(shape) and shape[-1] == num_items, "means", f"must have {num_items} items like order", shape)
+    checks.require(bool(shape) and shape[-1] == num_items, "means", f"must have {num_items} items like order", shape)
     return order, jnp.broadcast_to(_with_axes("means", means, shape[:-1], order), order.shape)
 
 
@@ -160,27 +161,27 @@ def _with_axes(name: str, value, axes: tuple[int, ...], order):
     # Axes of length 1 may stand for any length.
     fits = len(axes) <= len(ours) and all(a in (1, b) for a, b in zip(axes, ours[: len(axes)], strict=True))
     rule = f"must be the same for all orders or have their first axes, {ours}"
-    _checks.require(fits, name, rule, f"shape {jnp.shape(value)}")
+    checks.require(fits, name, rule, f"shape {jnp.shape(value)}")
     return jnp.reshape(value, (*axes, *[1] * (len(ours) - len(axes)), *jnp.shape(value)[len(axes) :]))
 
 
 def _tolerance(epsilon, order, kind):
     """The tolerance of every order."""
-    _checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
     epsilon = jnp.asarray(epsilon, kind)
     return jnp.broadcast_to(_with_axes("epsilon", epsilon, epsilon.shape, order), order.shape[:-1])
 
 
 def _checked_order(order):
     """The order as an array, each row of which lists every item once."""
-    values = _checks.concrete(order)
+    values = checks.concrete(order)
     if values is not None:
         whole = np.issubdtype(values.dtype, np.integer) and values.ndim > 0
-        _checks.require(whole, "order", "must be item numbers, best first", f"{values.dtype} of shape {values.shape}")
+        checks.require(whole, "order", "must be item numbers, best first", f"{values.dtype} of shape {values.shape}")
         wrong = (np.sort(values, axis=-1) != np.arange(values.shape[-1])).any(axis=-1)
         if wrong.any():
             row = values[wrong][0] if values.ndim > 1 else values
-            _checks.require(False, "order", "must list every item from 0 to K-1 once, best first", row.tolist())
+            checks.require(False, "order", "must list every item from 0 to K-1 once, best first", row.tolist())
     return jnp.asarray(order)
 
 

@@ -9,13 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrank import _checks, metrics, theory
+from jaxrank import metrics, theory
 from jaxrank.algorithms import EvidenceRank, LUCBRank
-from jaxrank.batch import simulate
-from jaxrank.confidence import Design, ExplorationRate, kl_lower, kl_upper
+from jaxrank.core import checks
+from jaxrank.core.boundaries import Boundaries, cut_points, tied_boundary
 from jaxrank.environments import BernoulliArms, Duels, ScoredDuels
-from jaxrank.evidence import log_evidence
-from jaxrank.partition import Boundaries, cut_points, tied_boundary
+from jaxrank.simulation.simulate import simulate
+from jaxrank.stats.evidence import log_evidence
+from jaxrank.stats.kl_bounds import kl_lower, kl_upper
+from jaxrank.stats.sequences import Design, ExplorationRate
 
 MOST_SAMPLES = 10**7
 """Samples per trial beyond which a setting is extrapolated, not simulated."""
@@ -118,21 +120,21 @@ def plan(
       progress: as in `simulate`.
     """
     environment.check()
-    trials = _checks.whole("trials", trials, low=2)
-    _checks.require(algorithm in USUAL, "algorithm", f"must be one of {', '.join(USUAL)}", algorithm)
+    trials = checks.whole("trials", trials, low=2)
+    checks.require(algorithm in USUAL, "algorithm", f"must be one of {', '.join(USUAL)}", algorithm)
     if alpha is not None and algorithm != "LUCBRank":
         raise ValueError(f"alpha belongs to LUCBRank's rate: give it with algorithm LUCBRank, got {algorithm}")
     alpha = 1.1 if alpha is None else alpha
     for name, values, high in (("epsilon", epsilons, float("inf")), ("delta", deltas, 1.0)):
-        _checks.require(len(values) > 0, name, "must not be empty", "none")
+        checks.require(len(values) > 0, name, "must not be empty", "none")
         for value in values:
-            _checks.inside(name, value, 0, high, closed=(name == "epsilon", False))
+            checks.inside(name, value, 0, high, closed=(name == "epsilon", False))
     means = np.asarray(environment.means, float)
     points = cut_points(len(means), boundaries)
     _Setting(max(epsilons), min(deltas), algorithm, alpha).algorithm(len(means), points).check()
     if budget is not None:
-        budget = _checks.whole("budget", budget, low=len(means))
-    key = jax.random.key(_checks.whole("seed", seed, low=0, high=2**32 - 1))
+        budget = checks.whole("budget", budget, low=len(means))
+    key = jax.random.key(checks.whole("seed", seed, low=0, high=2**32 - 1))
     forecasts, lower_bounds, interrupted = [], {}, False
     for delta in sorted(deltas, reverse=True):
         known = None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxrank.fit import Fit
+from jaxrank.fitting.result import Fit
 from jaxrank.planning import Plan
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")

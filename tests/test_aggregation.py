@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank.aggregation import TOLERANCE
+from jaxrank.algorithms.by_likelihood import TOLERANCE
 
 SCORES = np.asarray([2.0, 0.5, 1.2, -0.3, -1.0, 0.1])
 

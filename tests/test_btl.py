@@ -8,7 +8,7 @@ import pytest
 from btl_reference import answers, comparisons, random_graph
 
 import jaxrank as jr
-from jaxrank import fit as fit_room
+from jaxrank.fitting import result as fit_room
 
 pytestmark = pytest.mark.once
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank.connectivity import connectivity, is_strong
+from jaxrank.data.connectivity import connectivity, is_strong
 
 pytestmark = pytest.mark.once
 

@@ -7,8 +7,9 @@ from scipy.special import lambertw
 from scipy.special import zeta as scipy_zeta
 
 import jaxrank as jr
-from jaxrank.confidence import Bounds, Design, smallest_k1, tracked_bounds
-from jaxrank.numerics import scaled_excess
+from jaxrank.stats.numerics import scaled_excess
+from jaxrank.stats.sequences import Design, smallest_k1
+from jaxrank.stats.tracked_bounds import Bounds, tracked_bounds
 
 # A bound is accepted if it is on the outer side of the float64 solution up to one rounding of the bound itself, and
 # if its width is right to RELATIVE plus a dozen roundings of the mean.

@@ -19,6 +19,9 @@ CASES = {
     "ActiveRanking": lambda delta: jr.ActiveRanking(num_items=5, boundaries=(1, 3), delta=delta, factor="code"),
     "Quicksort": lambda delta: jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12),
     "Uniform": lambda delta: jr.Uniform(num_items=5),
+    "ByLikelihood": lambda delta: jr.ByLikelihood(
+        algorithm=jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12), prior=delta
+    ),
 }
 MOST = 5_000
 """Samples after which an algorithm that never stops is stopped; the others have ended long before."""
@@ -26,9 +29,6 @@ VARIANTS = {
     **CASES,
     "LUCBRank, provable": lambda delta: jr.LUCBRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, variant="provable", sample_once=True
-    ),
-    "ByLikelihood, Quicksort": lambda delta: jr.ByLikelihood(
-        algorithm=jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12), prior=delta
     ),
     "EvidenceRank, batches": lambda delta: jr.EvidenceRank(
         num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2, pulls_per_item=4, sample_once=True

@@ -20,7 +20,8 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxrank as jr
-from jaxrank import batch, lanes, workers
+from jaxrank.simulation import lanes, workers
+from jaxrank.simulation import simulate as engine
 
 # How trials are driven and kept; in 64 bit the tests of `simulate` do for it.
 pytestmark = pytest.mark.once
@@ -43,7 +44,8 @@ def whole():
 
 PROGRAM = """
 import sys, jax, numpy as np, jaxrank as jr
-jr.batch.SAVE_SECONDS = 0.05
+import jaxrank.simulation.simulate as engine
+engine.SAVE_SECONDS = 0.05
 algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.01)
 arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
 runs = jr.simulate(jax.random.key(0), algorithm, arms, num_trials={trials}, checkpoint=sys.argv[1], num_lanes=64)
@@ -108,8 +110,8 @@ def test_a_second_ctrl_c_stops_at_once_and_says_that_short_trials_are_over_repre
         return None
 
     desks = []
-    monkeypatch.setattr(batch, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
-    monkeypatch.setattr(batch.concurrent.futures, "wait", wait)
+    monkeypatch.setattr(engine, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    monkeypatch.setattr(engine.concurrent.futures, "wait", wait)
     algorithm = jr.LUCBRank(**{**EASY, "epsilon": 0.001})
     runs = jr.simulate(jax.random.key(0), algorithm, jr.BernoulliArms(means=MEANS), 10**5, chunk_rounds=64)
     assert runs.interrupted
@@ -124,8 +126,8 @@ def test_an_interrupt_leaves_whole_trials_of_all_instances(monkeypatch):
         return wait(futures, timeout=timeout)
 
     desks = []
-    monkeypatch.setattr(batch, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
-    monkeypatch.setattr(batch.concurrent.futures, "wait", wait)
+    monkeypatch.setattr(engine, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    monkeypatch.setattr(engine.concurrent.futures, "wait", wait)
     stacked = jr.BernoulliArms(means=np.stack([MEANS, MEANS[::-1], MEANS]))
     runs = jr.simulate(jax.random.key(0), jr.LUCBRank(**EASY), stacked, 50_000, num_lanes=8)
     assert 6 <= len(runs.trial) < 50_000
@@ -145,11 +147,11 @@ def test_chunks_grow_while_few_lanes_finish_and_shrink_when_many_do():
 
 
 def test_default_lanes():
-    assert batch.default_lanes(10**6, 15, 2) == 2 * 64
-    assert batch.default_lanes(70, 15, 2) == 2 * 64
-    assert batch.default_lanes(10, 15, 2) == 10
-    assert batch.default_lanes(10**6, 10**4, 2) == 2 * 6
-    assert batch.default_lanes(10**6, 10**6, 2) == 2
+    assert engine.default_lanes(10**6, 15, 2) == 2 * 64
+    assert engine.default_lanes(70, 15, 2) == 2 * 64
+    assert engine.default_lanes(10, 15, 2) == 10
+    assert engine.default_lanes(10**6, 10**4, 2) == 2 * 6
+    assert engine.default_lanes(10**6, 10**6, 2) == 2
 
 
 def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import betaln, logsumexp, xlogy
 
 import jaxrank as jr
-from jaxrank.confidence import mixture_regret
+from jaxrank.stats.sequences import mixture_regret
 
 EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank.types import pytree_dataclass
+from jaxrank.core.pytrees import pytree_dataclass
 
 
 def simulate(means, epsilon, num_trials, **options):

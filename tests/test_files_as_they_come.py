@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import jaxrank as jr
-from jaxrank import files
 from jaxrank.cli.app import app
+from jaxrank.data import tables
 
 pytestmark = pytest.mark.once
 
@@ -147,7 +147,7 @@ def test_data_frames():
 def test_without_pyarrow(tmp_path, monkeypatch):
     import pandas
 
-    monkeypatch.setattr(files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     frame = pandas.DataFrame({"winner": ["a", "b"], "loser": ["b", "a"], "count": [2, 1]})
     np.testing.assert_array_equal(jr.Comparisons.from_dataframe(frame).matrix(), [[0, 2], [1, 0]])
     (tmp_path / "answers.parquet").write_bytes(parquet())
@@ -165,8 +165,8 @@ def test_both_readers_read_the_same(tmp_path, monkeypatch):
     path = tmp_path / "answers.csv"
     path.write_text("left,right,winner,rater\n" + lines(rows))
     plain = jr.Comparisons.read(path)
-    monkeypatch.setattr(files, "LARGE", 0)
-    assert files.is_fast(files.read_table(path))
+    monkeypatch.setattr(tables, "LARGE", 0)
+    assert tables.is_fast(tables.read_table(path))
     fast = jr.Comparisons.read(path)
     for name in ("winners", "losers", "weights", "raters", "tied"):
         np.testing.assert_array_equal(getattr(fast, name), getattr(plain, name))

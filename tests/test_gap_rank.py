@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import gaps
+from jaxrank.stats import gaps
 
 
 def allowed_cuts(limits):

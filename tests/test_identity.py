@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import algorithms, batch, environments
+from jaxrank import algorithms, environments
+from jaxrank.simulation import simulate as engine
 
 K = 9
 SPREAD = np.array([0.9, 0.86, 0.82, 0.56, 0.5, 0.5, 0.44, 0.12, 0.1])
@@ -93,7 +94,7 @@ def test_every_algorithm_and_environment_is_here():
 def test_alone_and_in_every_batch(name, monkeypatch):
     whole = simulate(name, num_trials=TRIALS)
     for lanes, chunk, workers, count in WAYS:
-        monkeypatch.setattr(batch, "_num_workers", lambda mesh, workers=workers: workers)
+        monkeypatch.setattr(engine, "_num_workers", lambda mesh, workers=workers: workers)
         again = simulate(name, num_trials=count, num_lanes=lanes, chunk_rounds=chunk)
         assert differing(decisions(again), decisions(whole, count)) == [], f"{lanes} lanes, {chunk} rounds in a chunk"
         np.testing.assert_allclose(again.means, whole.means[:count], rtol=1e-5)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
-from jaxrank.links import LINKS
+from jaxrank.stats.links import LINKS
 
 pytestmark = pytest.mark.once
 

@@ -5,8 +5,8 @@ import pytest
 import reference
 
 import jaxrank as jr
-from jaxrank import partition, trials
-from jaxrank.confidence import Bounds
+from jaxrank.core import prng, ranks
+from jaxrank.stats.tracked_bounds import Bounds
 
 
 def replay(algorithm, means, key, num_turns):
@@ -23,7 +23,7 @@ def replay(algorithm, means, key, num_turns):
     start = algorithm.init(init_key)
     _, (items, masks, states) = jax.lax.scan(turn, start, jnp.arange(num_turns))
     width = items.shape[1]
-    numbers = jax.vmap(lambda n: trials.uniform(jax.random.fold_in(answer_key, n), width))(jnp.arange(num_turns))
+    numbers = jax.vmap(lambda n: prng.uniform(jax.random.fold_in(answer_key, n), width))(jnp.arange(num_turns))
     return start, np.asarray(items), np.asarray(masks), states, np.asarray(numbers)
 
 
@@ -122,7 +122,7 @@ def hand_state(pulls, sums, priority, algorithm, rounds):
     )
     state = state._replace(
         tally=before,
-        rank=partition.ranks(before.means, jnp.asarray(priority, state.priority.dtype)),
+        rank=ranks.ranks(before.means, jnp.asarray(priority, state.priority.dtype)),
         priority=jnp.asarray(priority, state.priority.dtype),
         rounds=jnp.asarray(rounds - 1),
         bounds=Bounds(

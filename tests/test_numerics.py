@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrank.numerics import log
+from jaxrank.stats.numerics import log
 
 
 def test_log_is_precise_and_does_not_depend_on_the_shape():

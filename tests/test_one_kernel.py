@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrank.one_kernel import COMPILER_OPTIONS, one_kernel
+from jaxrank.simulation.cpu_kernel import COMPILER_OPTIONS, one_kernel
 
 START = jnp.linspace(0.1, 0.9, 12 * 512).reshape(12, 512)
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import partition
+from jaxrank.core import ranks
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_ranks_agree_with_a_stable_sort(num_items):
     priority = rng.permutation(num_items)
     expected = np.empty(num_items, int)
     expected[sorted(range(num_items), key=lambda a: (-scores[a], priority[a]))] = np.arange(num_items)
-    ours = partition.ranks(jnp.asarray(scores, float), jnp.asarray(priority))
+    ours = ranks.ranks(jnp.asarray(scores, float), jnp.asarray(priority))
     np.testing.assert_array_equal(ours, expected)
-    batched = partition.ranks(jnp.asarray(scores, float)[:, None], jnp.asarray(priority)[:, None])
+    batched = ranks.ranks(jnp.asarray(scores, float)[:, None], jnp.asarray(priority)[:, None])
     np.testing.assert_array_equal(batched[:, 0], expected)
 
 
 def test_cluster_of_rank():
-    np.testing.assert_array_equal(partition.cluster_of_rank(jnp.arange(6), (1, 4)), [0, 1, 1, 1, 2, 2])
+    np.testing.assert_array_equal(ranks.cluster_of_rank(jnp.arange(6), (1, 4)), [0, 1, 1, 1, 2, 2])
 
 
 @pytest.mark.parametrize("batch", [(), (6,)])
@@ -74,7 +74,7 @@ def test_updated_ranks_are_the_ranks_counted_anew(batch):
     shape = (9, *batch)
     priority = jnp.asarray(np.argsort(rng.random(shape), axis=0))
     scores = jnp.asarray(rng.integers(0, 4, shape), float)
-    rank = partition.ranks(scores, priority)
+    rank = ranks.ranks(scores, priority)
     for _ in range(50):
         changed = rng.integers(0, 9, (4, *batch))
         values = np.array(scores)
@@ -83,5 +83,5 @@ def test_updated_ranks_are_the_ranks_counted_anew(batch):
             index = (changed[number], *np.ogrid[tuple(slice(n) for n in batch)])
             values[index] = np.where(moved[number] < 0, values[index], moved[number])
         scores = jnp.asarray(values, float)
-        rank = partition.updated_ranks(rank, scores, priority, jnp.asarray(changed))
-        np.testing.assert_array_equal(rank, partition.ranks(scores, priority))
+        rank = ranks.updated_ranks(rank, scores, priority, jnp.asarray(changed))
+        np.testing.assert_array_equal(rank, ranks.ranks(scores, priority))

@@ -3,6 +3,7 @@ import pytest
 
 import jaxrank as jr
 from jaxrank import metrics, planning
+from jaxrank.stats.sequences import Design
 
 pytestmark = pytest.mark.once
 
@@ -69,7 +70,7 @@ def test_uniform_samples_by_hand():
                 pulls=jnp.zeros(4, int),
                 rounds=jnp.asarray(pulls),
                 delta=0.1,
-                design=jr.confidence.Design(4, 2),
+                design=Design(4, 2),
             )
             low = np.asarray(jr.kl_lower(jnp.asarray([0.9, 0.4]), jnp.full(2, pulls), beta))
             high = np.asarray(jr.kl_upper(jnp.asarray([0.7, 0.1]), jnp.full(2, pulls), beta))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import lanes
-from jaxrank.results_file import ResultsFile
+from jaxrank.simulation import lanes
+from jaxrank.simulation.results_file import ResultsFile
 
 pytestmark = pytest.mark.once
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import lanes
+from jaxrank.simulation import lanes
 
 MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
 EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}

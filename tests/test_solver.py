@@ -11,7 +11,10 @@ from btl_reference import GRAPHS, comparisons
 from scipy.sparse import csr_array
 
 import jaxrank as jr
-from jaxrank import band, btl, connectivity, likelihood, solver
+from jaxrank.data import connectivity
+from jaxrank.fitting import banded, likelihood, solver
+from jaxrank.fitting import fit as fit_room
+from jaxrank.stats.links import LINKS
 
 pytestmark = pytest.mark.once
 
@@ -39,7 +42,7 @@ def test_ten_thousand_items(graph):
 def test_a_list_and_a_table_give_the_same(monkeypatch):
     data = comparisons("random", 70, 3_000)
     table = jr.fit_btl(data)
-    monkeypatch.setattr(btl, "data_of", lambda given, coarse=False: small_list(given, 1_000))
+    monkeypatch.setattr(fit_room, "data_of", lambda given, coarse=False: small_list(given, 1_000))
     rows = jr.fit_btl(data)
     np.testing.assert_allclose(rows.scores, table.scores, atol=1e-8)
     assert rows.log_likelihood == pytest.approx(table.log_likelihood, rel=1e-12)
@@ -63,10 +66,10 @@ def small_list(given, size):
 def test_a_fit_that_did_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(solver, "PASSES", 1)
     monkeypatch.setattr(solver, "NEWTON_STEPS", 0)
-    for program in (btl._climb, btl._newton):
+    for program in (fit_room._climb, fit_room._newton):
         program.clear_cache()
     fit = jr.fit_btl(comparisons("random", 20, 400))
-    for program in (btl._climb, btl._newton):
+    for program in (fit_room._climb, fit_room._newton):
         program.clear_cache()
     assert not fit.converged
     assert fit.error > 1e-9
@@ -87,15 +90,15 @@ def test_newton_on_a_band_finds_what_the_others_find(fit, prior, monkeypatch):
     rows = data.added_up()
     assert len(rows.winners) < 60 * 2 * 4
     np.testing.assert_array_equal(rows.matrix(), data.matrix())
-    assert band.band_of(rows).width < 12
+    assert banded.band_of(rows).width < 12
     scores = fit(data, prior=prior).scores
     start = solver.Solution(np.zeros(60), *map(np.asarray, (np.inf, 0, 0, False)))
     with jax.enable_x64(True):
-        found = band.newton_on_band(band.band_of(rows), btl.LINKS[fit.__name__[4:]], prior, start, 1e-9)
+        found = banded.newton_on_band(banded.band_of(rows), LINKS[fit.__name__[4:]], prior, start, 1e-9)
     assert found.converged
     np.testing.assert_allclose(found.scores, scores, rtol=0, atol=1e-8)
-    monkeypatch.setattr(btl, "band_of", lambda rows: None)
-    monkeypatch.setattr(btl, "_require_scores", lambda given, data: False)
+    monkeypatch.setattr(fit_room, "band_of", lambda rows: None)
+    monkeypatch.setattr(fit_room, "_require_scores", lambda given, data: False)
     np.testing.assert_allclose(fit(data, prior=prior).scores, scores, rtol=0, atol=1e-8)
 
 
@@ -104,12 +107,12 @@ def test_a_band_whose_curvature_is_lost_says_so():
     rows = comparisons("banded", 20, 400).added_up()
     lost = solver.Solution(1_000.0 * np.arange(20), *map(np.asarray, (np.inf, 0, 0, False)))
     with jax.enable_x64(True):
-        found = band.newton_on_band(band.band_of(rows), btl.LINKS["btl"], 0.0, lost, 1e-9)
+        found = banded.newton_on_band(banded.band_of(rows), LINKS["btl"], 0.0, lost, 1e-9)
     assert not found.converged
 
 
 def test_a_wide_graph_is_not_a_band():
-    assert band.band_of(comparisons("random", 2_000, 20_000).added_up()) is None
+    assert banded.band_of(comparisons("random", 2_000, 20_000).added_up()) is None
 
 
 def test_two_crowds_joined_by_two_answers():
@@ -148,8 +151,8 @@ def test_strong_and_close_agree_with_the_report():
 
 TWO_DEVICES = """
 import jax, numpy as np, jaxrank as jr
-from jaxrank import btl, likelihood
-from jaxrank.links import LINKS
+from jaxrank.fitting import fit as fit_room, likelihood
+from jaxrank.stats.links import LINKS
 rng = np.random.default_rng(0)
 winners = rng.integers(0, 2_000, 200_000)
 losers = (winners + rng.integers(1, 2_000, 200_000)) % 2_000
@@ -159,7 +162,7 @@ with jax.enable_x64(True):
     rows = likelihood.data_of(data)
     if jax.device_count() > 1:
         assert len(rows.winners.sharding.device_set) == 2 and not rows.winners.sharding.is_fully_replicated
-        program = btl._climb.lower(rows, LINKS["btl"], 0.0, None, 1e-9).compile().as_text()
+        program = fit_room._climb.lower(rows, LINKS["btl"], 0.0, None, 1e-9).compile().as_text()
         assert "all-reduce" in program and "all-gather" not in program
 print(jr.fit_btl(data).scores[:50].tolist())
 """

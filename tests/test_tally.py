@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank import tally
+from jaxrank.core import tally
 
 
 def query(items, mask):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from jax.extend.random import threefry2x32_p
 
-from jaxrank import trials
+from jaxrank.core import batch_axis, prng
 
 
 def test_the_hash_is_the_one_of_jax():
     words = jax.random.bits(jax.random.key(0), (4, 1000), jnp.uint32)
-    for ours, theirs in zip(trials._threefry(*words), threefry2x32_p.bind(*words), strict=True):
+    for ours, theirs in zip(prng._threefry(*words), threefry2x32_p.bind(*words), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -17,19 +17,19 @@ def test_the_hash_is_the_one_of_jax():
 def test_a_batch_of_keys_gives_what_each_key_gives(implementation):
     keys = jax.random.split(jax.random.key(1, impl=implementation), 3)
     numbers = jnp.array([0, 5, 2**20])
-    together = trials.fold_in(keys, numbers)
+    together = prng.fold_in(keys, numbers)
     for n in range(3):
         alone = jax.random.fold_in(keys[n], numbers[n])
         np.testing.assert_array_equal(jax.random.key_data(alone), jax.random.key_data(together[n]))
-        one = trials.fold_in(keys[n], numbers[n])
+        one = prng.fold_in(keys[n], numbers[n])
         np.testing.assert_array_equal(jax.random.key_data(alone), jax.random.key_data(one))
-        np.testing.assert_array_equal(trials.bits(keys, 5)[:, n], trials.bits(keys[n], 5))
-        np.testing.assert_array_equal(trials.uniform(keys, 5)[:, n], trials.uniform(keys[n], 5))
+        np.testing.assert_array_equal(prng.bits(keys, 5)[:, n], prng.bits(keys[n], 5))
+        np.testing.assert_array_equal(prng.uniform(keys, 5)[:, n], prng.uniform(keys[n], 5))
 
 
 def test_uniform_numbers_are_uniform():
     """Kolmogorov-Smirnov distance below 1.95 / sqrt(n): passed by a uniform sample in 999 of 1,000 cases."""
-    numbers = np.sort(np.asarray(trials.uniform(jax.random.split(jax.random.key(4), 500), 7)).ravel().astype(float))
+    numbers = np.sort(np.asarray(prng.uniform(jax.random.split(jax.random.key(4), 500), 7)).ravel().astype(float))
     assert numbers[0] >= 0
     assert numbers[-1] < 1
     grid = np.arange(numbers.size + 1) / numbers.size
@@ -40,41 +40,41 @@ def test_uniform_numbers_are_uniform():
 def test_pick_from_a_shared_table_and_from_one_per_trial():
     index = jnp.array([[0, 2], [1, 1]])
     shared = jnp.array([10, 11, 12])
-    np.testing.assert_array_equal(trials.pick(shared, index), [[10, 12], [11, 11]])
+    np.testing.assert_array_equal(batch_axis.pick(shared, index), [[10, 12], [11, 11]])
     own = jnp.array([[10, 20], [11, 21], [12, 22]])
-    np.testing.assert_array_equal(trials.pick(own, index), [[10, 22], [11, 21]])
+    np.testing.assert_array_equal(batch_axis.pick(own, index), [[10, 22], [11, 21]])
 
 
 def test_put_and_add_in_few_and_in_many_rows():
     rng = np.random.default_rng(0)
     table = rng.integers(0, 100, (40, 3))
-    for count in (5, trials.FEW + 1):
+    for count in (5, batch_axis.FEW + 1):
         place = np.stack([rng.permutation(40)[:count] for _ in range(3)], axis=1)
         value = rng.integers(0, 100, place.shape)
         expected, added = table.copy(), table.copy()
         np.put_along_axis(expected, place, value, axis=0)
         np.add.at(added, (place, np.arange(3)[None]), value)
         arrays = (jnp.asarray(table), jnp.asarray(place), jnp.asarray(value))
-        np.testing.assert_array_equal(trials.put(*arrays), expected)
-        np.testing.assert_array_equal(trials.add_at(*arrays), added)
+        np.testing.assert_array_equal(batch_axis.put(*arrays), expected)
+        np.testing.assert_array_equal(batch_axis.add_at(*arrays), added)
         one = tuple(array[:, 1] for array in arrays)
-        np.testing.assert_array_equal(trials.put(*one), expected[:, 1])
-        np.testing.assert_array_equal(trials.add_at(*one), added[:, 1])
+        np.testing.assert_array_equal(batch_axis.put(*one), expected[:, 1])
+        np.testing.assert_array_equal(batch_axis.add_at(*one), added[:, 1])
 
 
 @pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
 def test_keys_are_split_as_jax_splits_them(implementation):
     keys = jax.random.split(jax.random.key(1, impl=implementation), 3)
-    together = trials.split(keys, 4)
+    together = prng.split(keys, 4)
     for n in range(3):
         alone = jax.random.key_data(jax.random.split(keys[n], 4))
         np.testing.assert_array_equal(alone, jax.random.key_data(together[:, n]))
-        np.testing.assert_array_equal(alone, jax.random.key_data(trials.split(keys[n], 4)))
+        np.testing.assert_array_equal(alone, jax.random.key_data(prng.split(keys[n], 4)))
 
 
 def test_permutations_are_uniform():
     """6,000 permutations of three: each of the six 1,000 times, give or take 4.5 standard deviations of 29."""
-    orders = np.asarray(trials.permutation(jax.random.split(jax.random.key(2), 6_000), 3))
+    orders = np.asarray(prng.permutation(jax.random.split(jax.random.key(2), 6_000), 3))
     assert (np.sort(orders, axis=0) == np.arange(3)[:, None]).all()
     counts = np.unique(orders.T @ [9, 3, 1], return_counts=True)[1]
     assert len(counts) == 6
@@ -83,13 +83,13 @@ def test_permutations_are_uniform():
 
 @pytest.mark.parametrize("size", [3, 20])
 def test_one_entry_of_every_trial_is_replaced_in_small_and_large_tables(size):
-    assert (size * size > trials.FEW_PAIRS) == (size == 20)
+    assert (size * size > batch_axis.FEW_PAIRS) == (size == 20)
     rng = np.random.default_rng(size)
     table, value = rng.normal(size=(size, size, 4)), rng.normal(size=(1, 4))
     row, column = rng.integers(size, size=(2, 1, 4))
-    together = trials.put_one(*(jnp.asarray(x) for x in (table, row, column, value)))
+    together = batch_axis.put_one(*(jnp.asarray(x) for x in (table, row, column, value)))
     for n in range(4):
         expected = jnp.asarray(table[..., n]).at[row[0, n], column[0, n]].set(value[0, n])
         np.testing.assert_array_equal(together[..., n], expected)
-        alone = trials.put_one(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
+        alone = batch_axis.put_one(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
         np.testing.assert_array_equal(alone, expected)

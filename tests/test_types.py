@@ -2,7 +2,7 @@ import jax
 import numpy as np
 
 import jaxrank as jr
-from jaxrank.types import leaf_ranks
+from jaxrank.core.pytrees import leaf_ranks
 
 
 def test_classes_with_the_same_fields_have_different_structures():

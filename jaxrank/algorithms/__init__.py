@@ -1,6 +1,7 @@
-"""Ranking algorithms, one file each, behind the ask/tell protocol of `jaxrank.types`."""
+"""Ranking algorithms, one file each, behind the ask/tell protocol of `jaxrank.core.protocol`."""
 
 from jaxrank.algorithms.active_ranking import ActiveRanking, ActiveRankingState
+from jaxrank.algorithms.by_likelihood import ByLikelihood, ByLikelihoodState
 from jaxrank.algorithms.evidence_rank import Certificate, EvidenceRank, EvidenceRankState
 from jaxrank.algorithms.gap_rank import Clustering, GapRank, GapRankState
 from jaxrank.algorithms.lucbrank import LUCBRank, LUCBRankState
@@ -10,6 +11,8 @@ from jaxrank.algorithms.uniform import Uniform, UniformState
 __all__ = [
     "ActiveRanking",
     "ActiveRankingState",
+    "ByLikelihood",
+    "ByLikelihoodState",
     "Certificate",
     "Clustering",
     "EvidenceRank",

@@ -5,12 +5,14 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxrank import _checks, partition, tally
-from jaxrank.numerics import log
-from jaxrank.partition import Boundaries
-from jaxrank.tally import Tally
-from jaxrank.trials import permutation, places
-from jaxrank.types import ANYONE, Query, leaf, pytree_dataclass, static
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.batch_axis import places
+from jaxrank.core.boundaries import Boundaries, cut_points, tied_boundary
+from jaxrank.core.prng import permutation
+from jaxrank.core.protocol import ANYONE, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.tally import Tally
+from jaxrank.stats.numerics import log
 
 FACTORS = {"proven": 4.0, "code": 1.0}
 """Multiples of the confidence width: that of the published analysis, and that of its authors' public code."""
@@ -61,11 +63,11 @@ class ActiveRanking:
         factor: Float[Array, ""] | float | Literal["proven", "code"] = "proven",
     ):
         if isinstance(factor, str):
-            _checks.require(factor in FACTORS, "factor", "must be 'proven', 'code' or a number", repr(factor))
+            checks.require(factor in FACTORS, "factor", "must be 'proven', 'code' or a number", repr(factor))
             factor = FACTORS[factor]
         fields = {
-            "num_items": _checks.whole("num_items", num_items, low=2),
-            "boundaries": partition.cut_points(num_items, boundaries),
+            "num_items": checks.whole("num_items", num_items, low=2),
+            "boundaries": cut_points(num_items, boundaries),
             "delta": delta,
             "factor": float(factor) if isinstance(factor, int) else factor,
         }
@@ -74,16 +76,16 @@ class ActiveRanking:
 
     def check(self) -> None:
         """See `Algorithm`."""
-        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        _checks.inside("factor", self.factor, 0, float("inf"), closed=(False, False))
+        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        checks.inside("factor", self.factor, 0, float("inf"), closed=(False, False))
 
     def check_stops(self, means) -> None:
         """Two equal means at a boundary are never told apart."""
-        tie = partition.tied_boundary(means, self.boundaries)
+        tie = tied_boundary(means, self.boundaries)
         if tie is not None:
             point, value = tie
             rule = f"must be given where the items at boundary {point} are tied"
-            _checks.require(False, "max_samples", rule, f"none with both means {value:g}")
+            checks.require(False, "max_samples", rule, f"none with both means {value:g}")
 
     def init(self, key) -> ActiveRankingState:
         """See `Algorithm`."""
@@ -128,7 +130,7 @@ class ActiveRanking:
 
     def _clear(self, means, priority, active, size, cuts, rounds):
         """The cluster of every item as it stands, and whether it is clear of both its boundaries."""
-        rank = partition.ranks(jnp.where(active, means, -jnp.inf), priority)
+        rank = ranks.ranks(jnp.where(active, means, -jnp.inf), priority)
         cluster = jnp.sum(rank[None] >= cuts[:, None], axis=0, dtype=rank.dtype)
         # Empirical means of the items just above and just below every boundary.
         last = jnp.sum(jnp.where(rank[None] == cuts[:, None] - 1, means[None], 0), axis=1)
@@ -154,9 +156,9 @@ class ActiveRanking:
 
     def order(self, state):
         """Cluster by cluster, and inside by empirical means."""
-        rank = partition.ranks(state.tally.means, state.priority)
+        rank = ranks.ranks(state.tally.means, state.priority)
         active = state.settled < 0
-        among = partition.ranks(jnp.where(active, state.tally.means, -jnp.inf), state.priority)
+        among = ranks.ranks(jnp.where(active, state.tally.means, -jnp.inf), state.priority)
         now = jnp.sum(among[None] >= state.cuts[:, None], axis=0, dtype=rank.dtype)
         place = jnp.where(active, now, state.settled) * self.num_items + rank
         return jnp.argsort(place, axis=0).astype(rank.dtype)

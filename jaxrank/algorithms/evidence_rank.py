@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank import _checks, partition, tally
-from jaxrank.evidence import log_evidence, transport_costs
-from jaxrank.families import Bernoulli, Family
-from jaxrank.numerics import TIE, log
-from jaxrank.partition import Boundaries
-from jaxrank.questions import about_critical
-from jaxrank.tally import Tally
-from jaxrank.trials import largest, lift, permutation, pick, places, put, put_one, put_pairs
-from jaxrank.types import Query, leaf, pytree_dataclass, static
-
-Number = Float[Array, ""] | float
+from jaxrank.algorithms._critical_items import about_critical
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.batch_axis import largest, lift, pick, places, put, put_one, put_pairs
+from jaxrank.core.boundaries import Boundaries, cut_points, require_gaps
+from jaxrank.core.prng import permutation
+from jaxrank.core.protocol import Number, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.tally import Tally
+from jaxrank.stats.evidence import log_evidence, transport_costs
+from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.numerics import TIE, log
 
 PAUSE = 32
 """Pulls of a critical item between two looks for pairs that may be proven: a look costs as much as several rounds."""
@@ -108,27 +108,27 @@ class EvidenceRank:
         pulls_per_item: int = 1,
     ):
         fields = {
-            "num_items": _checks.whole("num_items", num_items, low=2),
-            "boundaries": partition.cut_points(num_items, boundaries),
-            "delta": _checks.real(delta),
-            "epsilon": _checks.real(epsilon),
+            "num_items": checks.whole("num_items", num_items, low=2),
+            "boundaries": cut_points(num_items, boundaries),
+            "delta": checks.real(delta),
+            "epsilon": checks.real(epsilon),
             "family": Bernoulli() if family is None else family,
             "sample_once": bool(sample_once),
-            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+            "pulls_per_item": checks.whole("pulls_per_item", pulls_per_item, low=1),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def check(self) -> None:
         """See `Algorithm`."""
-        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        _checks.inside("epsilon", self.epsilon, 0, 1, closed=(True, False))
+        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        checks.inside("epsilon", self.epsilon, 0, 1, closed=(True, False))
         rule = "must be Bernoulli (any rewards in [0, 1]): EvidenceRank has no evidence for others; use LUCBRank"
-        _checks.require(isinstance(self.family, Bernoulli), "family", rule, type(self.family).__name__)
+        checks.require(isinstance(self.family, Bernoulli), "family", rule, type(self.family).__name__)
 
     def check_stops(self, means) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
-        partition.require_gaps(means, self.boundaries, self.epsilon)
+        require_gaps(means, self.boundaries, self.epsilon)
 
     def threshold(self) -> Float[Array, "*T"]:
         """Evidence that proves a pair, log(M / delta)."""
@@ -183,7 +183,7 @@ class EvidenceRank:
         answers = state.tally
 
         def follow(before, changed, where):
-            rank = partition.updated_ranks(before[0], answers.means, state.priority, changed)
+            rank = ranks.updated_ranks(before[0], answers.means, state.priority, changed)
             rank = jnp.where(where[None], rank, before[0])
             # Behind a condition the costs are worked out once; else XLA does so for every pair they are written to.
             fresh = jax.lax.cond(
@@ -198,7 +198,7 @@ class EvidenceRank:
         some = follow((state.rank, state.cost), critical, now & ~first)
         # Skipped where no trial is in its first round; the others keep what they have, whoever is in the batch.
         rank, cost = jax.lax.cond(jnp.any(first), lambda: follow(some, everyone, first), lambda: some)
-        cluster = partition.cluster_of_rank(rank, self.boundaries)
+        cluster = ranks.cluster_of_rank(rank, self.boundaries)
         pause = self._cycle * max(1, PAUSE // (self._cycle * self.pulls_per_item))
         test = now & ((state.rounds - 1) % pause == 0)
         due = jax.lax.cond(
@@ -257,10 +257,10 @@ class EvidenceRank:
             mine = jnp.where(cluster == number, best, jnp.inf)
             least = jnp.min(mine, axis=0)
             nearly = jnp.where(jnp.isfinite(least), (1 + TIE[cost.dtype.itemsize]) * least, least)[None]
-            a = partition.first((mine <= nearly)[None], priority)
+            a = ranks.first((mine <= nearly)[None], priority)
             row = jnp.broadcast_to(a, everyone.shape)
             prices = price(pick(cost, row, everyone), pick(due, row, everyone), pick(cluster, a), pick(bonus, a))
-            b = partition.first((prices <= nearly)[None], priority)
+            b = ranks.first((prices <= nearly)[None], priority)
             active.append(jnp.isfinite(least))
             pairs.append(jnp.concatenate([a, b]))
         return jnp.stack(active), jnp.stack(pairs)
@@ -271,17 +271,17 @@ class EvidenceRank:
 
     def order(self, state):
         """By empirical means."""
-        rank = partition.ranks(state.tally.means, state.priority)
+        rank = ranks.ranks(state.tally.means, state.priority)
         return jnp.argsort(rank, axis=0).astype(rank.dtype)
 
     def clusters(self, state: EvidenceRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""
-        return partition.cluster_of_rank(partition.ranks(state.tally.means, state.priority), self.boundaries)
+        return ranks.cluster_of_rank(ranks.ranks(state.tally.means, state.priority), self.boundaries)
 
     def certificate(self, state: EvidenceRankState) -> Certificate:
         """What is proven so far, at what evidence, and what the rest will take."""
         cluster, means, pulls = self.clusters(state), state.tally.means, state.tally.pulls
-        rank, shape = partition.ranks(means, state.priority), state.cost.shape
+        rank, shape = ranks.ranks(means, state.priority), state.cost.shape
         cost = transport_costs(state.tally, rank, places(rank.shape, rank.dtype), self.epsilon, self.family)
         (mean_a, pulls_a), (mean_b, pulls_b) = (
             [jnp.broadcast_to(jnp.expand_dims(table, axis), shape) for table in (means, pulls)] for axis in (1, 0)

@@ -7,17 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank import _checks, gaps, partition, tally
-from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, Mixture, no_bounds, tracked_bounds
-from jaxrank.families import Bernoulli, Family
-from jaxrank.gaps import Cuts, Limits, Sizes
-from jaxrank.numerics import TIE
-from jaxrank.questions import about_critical
-from jaxrank.tally import Tally
-from jaxrank.trials import permutation, pick, places, put
-from jaxrank.types import Query, leaf, pytree_dataclass, static
-
-Number = Float[Array, ""] | float
+from jaxrank.algorithms._critical_items import about_critical
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.batch_axis import pick, places, put
+from jaxrank.core.prng import permutation
+from jaxrank.core.protocol import Number, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.tally import Tally
+from jaxrank.stats import gaps
+from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.gaps import Cuts, Limits, Sizes
+from jaxrank.stats.numerics import TIE
+from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate, Mixture
+from jaxrank.stats.tracked_bounds import Bounds, no_bounds, tracked_bounds
 
 
 class GapRankState(NamedTuple):
@@ -118,14 +120,14 @@ class GapRank:
         fields = {
             "num_items": int(num_items),
             "num_clusters": gaps.plain(num_clusters),
-            "delta": _checks.real(delta),
-            "epsilon": _checks.real(epsilon),
+            "delta": checks.real(delta),
+            "epsilon": checks.real(epsilon),
             "smallest": gaps.plain(smallest),
             "largest": gaps.plain(largest),
             "confidence": confidence,
             "family": family,
             "sample_once": bool(sample_once),
-            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+            "pulls_per_item": checks.whole("pulls_per_item", pulls_per_item, low=1),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -143,13 +145,13 @@ class GapRank:
 
     def check(self) -> None:
         """See `Algorithm`."""
-        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        _checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
+        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
         self.confidence.check(self.design, self.family)
 
     def check_stops(self, means) -> None:
         """Equal items at the best boundaries are never told apart; nor, with epsilon = 0, clusterings equally good."""
-        values, tolerance = _checks.concrete(means), _checks.concrete(self.epsilon)
+        values, tolerance = checks.concrete(means), checks.concrete(self.epsilon)
         if values is None or tolerance is None:
             return
         with jax.ensure_compile_time_eval():
@@ -158,8 +160,8 @@ class GapRank:
             second = gaps.widest(step, self.limits, best.boundaries)
             apart = bool(jnp.all(gaps.at(step, best.boundaries) > 1e-6))
             tied = bool(jnp.any((best.value - second.value <= 1e-6) & jnp.asarray(tolerance == 0)))
-        _checks.require(apart, "max_samples", "must be given where items at the best boundaries are tied", None)
-        _checks.require(not tied, "epsilon", "must be above 0, or max_samples given, where clusterings are tied", 0)
+        checks.require(apart, "max_samples", "must be given where items at the best boundaries are tied", None)
+        checks.require(not tied, "epsilon", "must be above 0, or max_samples given, where clusterings are tied", 0)
 
     def init(self, key) -> GapRankState:
         """See `Algorithm`."""
@@ -205,7 +207,7 @@ class GapRank:
         )
         active = jnp.concatenate([(mine & ~decided[None]) | ~apart, others & ~decided[None]])
         cuts = jnp.concatenate([leader.boundaries, rival.boundaries])
-        above = partition.ranks(answers.means, priority)[None] < cuts[:, None]
+        above = ranks.ranks(answers.means, priority)[None] < cuts[:, None]
         critical = [
             _uncertain(above, -bounds.lower, -bounds.upper, priority),
             _uncertain(~above, bounds.upper, bounds.lower, priority),
@@ -242,7 +244,7 @@ class GapRank:
 
     def clusters(self, state: GapRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""
-        rank = partition.ranks(state.tally.means, state.priority)
+        rank = ranks.ranks(state.tally.means, state.priority)
         return jnp.sum(state.leader.boundaries[:, None] <= rank[None], axis=0, dtype=rank.dtype)
 
     def clustering(self, state: GapRankState) -> Clustering:
@@ -270,7 +272,7 @@ class GapRank:
 
 def _sorted(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
     """The items, largest score first."""
-    rank = partition.ranks(scores, priority)
+    rank = ranks.ranks(scores, priority)
     everyone = places(rank.shape, rank.dtype)
     return put(everyone, rank, everyone)
 
@@ -289,7 +291,7 @@ def _uncertain(
         masked = jnp.where(side, bound[None], -jnp.inf)
         most = jnp.max(masked, axis=1, keepdims=True)
         near = jnp.where(jnp.isfinite(most), tie * jnp.abs(most), 0)
-        return partition.first(side & (masked >= most - near), priority)
+        return ranks.first(side & (masked >= most - near), priority)
 
     farthest, closest = extreme(reach), extreme(sure)
     width, other = (pick(reach - sure, item) for item in (farthest, closest))

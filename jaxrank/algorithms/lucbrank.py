@@ -4,19 +4,20 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
-from jaxrank import _checks, partition, tally
-from jaxrank.confidence import Bounds, ConfidenceSequence, Design, ExplorationRate, no_bounds, tracked_bounds
-from jaxrank.families import Bernoulli, Family
-from jaxrank.numerics import TIE
-from jaxrank.partition import Boundaries
-from jaxrank.questions import about_critical
-from jaxrank.tally import Tally
-from jaxrank.trials import lift, permutation, places
-from jaxrank.types import Query, leaf, pytree_dataclass, static
-
-Number = Float[Array, ""] | float
+from jaxrank.algorithms._critical_items import about_critical
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.batch_axis import lift, places
+from jaxrank.core.boundaries import Boundaries, cut_points, require_gaps
+from jaxrank.core.prng import permutation
+from jaxrank.core.protocol import Number, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.tally import Tally
+from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.numerics import TIE
+from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate
+from jaxrank.stats.tracked_bounds import Bounds, no_bounds, tracked_bounds
 
 
 class LUCBRankState(NamedTuple):
@@ -87,20 +88,20 @@ class LUCBRank:
     ):
         if confidence is None:
             rate = {"alpha": alpha, "k1": k1}
-            confidence = ExplorationRate(**{name: _checks.real(v) for name, v in rate.items() if v is not None})
+            confidence = ExplorationRate(**{name: checks.real(v) for name, v in rate.items() if v is not None})
         elif alpha is not None or k1 is not None:
             raise ValueError("alpha and k1 belong to the paper's rate: give them or confidence, not both")
-        _checks.require(variant in ("literal", "provable"), "variant", "must be 'literal' or 'provable'", variant)
+        checks.require(variant in ("literal", "provable"), "variant", "must be 'literal' or 'provable'", variant)
         fields = {
-            "num_items": _checks.whole("num_items", num_items, low=2),
-            "boundaries": partition.cut_points(num_items, boundaries),
-            "delta": _checks.real(delta),
-            "epsilon": _checks.real(epsilon),
+            "num_items": checks.whole("num_items", num_items, low=2),
+            "boundaries": cut_points(num_items, boundaries),
+            "delta": checks.real(delta),
+            "epsilon": checks.real(epsilon),
             "confidence": confidence,
             "family": Bernoulli() if family is None else family,
             "variant": variant,
             "sample_once": bool(sample_once),
-            "pulls_per_item": _checks.whole("pulls_per_item", pulls_per_item, low=1),
+            "pulls_per_item": checks.whole("pulls_per_item", pulls_per_item, low=1),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -112,13 +113,13 @@ class LUCBRank:
 
     def check(self) -> None:
         """See `Algorithm`."""
-        _checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        _checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
+        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
+        checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
         self.confidence.check(self.design, self.family)
 
     def check_stops(self, means) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
-        partition.require_gaps(means, self.boundaries, self.epsilon)
+        require_gaps(means, self.boundaries, self.epsilon)
 
     def init(self, key) -> LUCBRankState:
         """See `Algorithm`."""
@@ -150,14 +151,14 @@ class LUCBRank:
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
         bounds, rank = self._follow(state, query, answers, self._threshold(answers, rounds))
         bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
-        above = partition.above(rank, self.boundaries)
+        above = ranks.above(rank, self.boundaries)
         low, high = jnp.where(above, bounds.lower[None], jnp.inf), jnp.where(above, -jnp.inf, bounds.upper[None])
         least, most = jnp.min(low, axis=1), jnp.max(high, axis=1)
         overlap = most - least
         # Items with the same answers have the same bounds up to rounding; priority, not rounding, picks among them.
         near = jnp.where(jnp.isfinite(overlap), TIE[means.dtype.itemsize] * jnp.abs(overlap), 0)
-        last_above = partition.first(low <= (least + near)[:, None], state.priority)
-        first_below = partition.first(high >= (most - near)[:, None], state.priority)
+        last_above = ranks.first(low <= (least + near)[:, None], state.priority)
+        first_below = ranks.first(high >= (most - near)[:, None], state.priority)
         settled = (overlap < lift(jnp.asarray(self.epsilon, means.dtype))) & (rounds > 1)[None]
         return LUCBRankState(
             rounds=rounds,
@@ -174,7 +175,7 @@ class LUCBRank:
 
         def follow(changed):
             bounds = tracked_bounds(state.bounds, answers.means, answers.pulls, threshold, self.family, changed)
-            return bounds, partition.updated_ranks(state.rank, answers.means, state.priority, changed)
+            return bounds, ranks.updated_ranks(state.rank, answers.means, state.priority, changed)
 
         # Each critical item is asked several times in a row, but every question of an opening round is about another.
         critical = query.item[:: self.pulls_per_item]
@@ -207,4 +208,4 @@ class LUCBRank:
 
     def clusters(self, state: LUCBRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""
-        return partition.cluster_of_rank(state.rank, self.boundaries)
+        return ranks.cluster_of_rank(state.rank, self.boundaries)

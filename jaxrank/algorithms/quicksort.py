@@ -5,11 +5,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from jaxrank import _checks, partition, tally
-from jaxrank.partition import Boundaries, complete
-from jaxrank.tally import Tally
-from jaxrank.trials import bits, largest, permutation, places
-from jaxrank.types import Query, pytree_dataclass, static
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.batch_axis import largest, places
+from jaxrank.core.boundaries import Boundaries, complete, cut_points
+from jaxrank.core.prng import bits, permutation
+from jaxrank.core.protocol import Query
+from jaxrank.core.pytrees import pytree_dataclass, static
+from jaxrank.core.tally import Tally
 
 
 class QuicksortState(NamedTuple):
@@ -50,9 +52,9 @@ class Quicksort:
 
     def __init__(self, *, num_items: int, boundaries: Boundaries | None = None, repeats: int | None = 1):
         fields = {
-            "num_items": _checks.whole("num_items", num_items, low=2),
-            "boundaries": partition.cut_points(num_items, complete() if boundaries is None else boundaries),
-            "repeats": None if repeats is None else _checks.whole("repeats", repeats, low=1),
+            "num_items": checks.whole("num_items", num_items, low=2),
+            "boundaries": cut_points(num_items, complete() if boundaries is None else boundaries),
+            "repeats": None if repeats is None else checks.whole("repeats", repeats, low=1),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -134,5 +136,5 @@ class Quicksort:
         """By the mean rank over completed runs; in the first run by the blocks as they stand."""
         now = state.low + state.high - 1
         standing = jnp.where((state.runs > 0)[None], state.places, now)
-        rank = partition.ranks(-standing.astype(jnp.result_type(float)), state.priority)
+        rank = ranks.ranks(-standing.astype(jnp.result_type(float)), state.priority)
         return jnp.argsort(rank, axis=0).astype(rank.dtype)

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from jaxrank import _checks, partition, tally
-from jaxrank.tally import Tally
-from jaxrank.trials import another, bits, permutation
-from jaxrank.types import ANYONE, Query, pytree_dataclass, static
+from jaxrank.core import checks, ranks, tally
+from jaxrank.core.prng import another, bits, permutation
+from jaxrank.core.protocol import ANYONE, Query
+from jaxrank.core.pytrees import pytree_dataclass, static
+from jaxrank.core.tally import Tally
 
 
 class UniformState(NamedTuple):
@@ -35,7 +36,7 @@ class Uniform:
     pairs: bool = static()
 
     def __init__(self, *, num_items: int, pairs: bool = False):
-        object.__setattr__(self, "num_items", _checks.whole("num_items", num_items, low=2))
+        object.__setattr__(self, "num_items", checks.whole("num_items", num_items, low=2))
         object.__setattr__(self, "pairs", bool(pairs))
 
     @property
@@ -79,5 +80,5 @@ class Uniform:
 
     def order(self, state):
         """By empirical means."""
-        rank = partition.ranks(state.tally.means, state.priority)
+        rank = ranks.ranks(state.tally.means, state.priority)
         return jnp.argsort(rank, axis=0).astype(rank.dtype)

@@ -107,9 +107,10 @@ def _report(fitted, tiers, points, level: float) -> dict[str, Any]:
     import numpy as np
 
     import jaxrank as jr
+    from jaxrank.fitting.result import MOST_FOR_ERRORS
 
-    data, checks = fitted.comparisons, jr.model_checks
-    small = data.num_items <= jr.fit.MOST_FOR_ERRORS
+    data, checks = fitted.comparisons, jr.diagnostics
+    small = data.num_items <= MOST_FOR_ERRORS
     errors = fitted.standard_errors if small else np.full(data.num_items, np.nan)
     intervals = fitted.intervals(level) if small else np.full((data.num_items, 2), np.nan)
     goodness = checks.goodness_of_fit(fitted, num_samples=100) if data.num_items <= 200 else None

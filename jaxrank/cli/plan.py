@@ -148,6 +148,7 @@ def _from_pilot(answers: str, options: dict[str, Any]):
     import numpy as np
 
     import jaxrank as jr
+    from jaxrank.fitting.result import MOST_FOR_ERRORS
 
     data, notes = read(answers, **options)
     prior = options["prior"]
@@ -156,7 +157,7 @@ def _from_pilot(answers: str, options: dict[str, Any]):
     except ValueError as error:
         raise ValueError(f"answers are too few to plan from: {error}") from None
     variance = float(np.var(fitted.scores, ddof=1))
-    noise = float(np.mean(fitted.standard_errors**2)) if data.num_items <= jr.fit.MOST_FOR_ERRORS else 0.0
+    noise = float(np.mean(fitted.standard_errors**2)) if data.num_items <= MOST_FOR_ERRORS else 0.0
     if noise > 0.1 * variance:
         share = min(noise / variance, 1.0)
         notes.append(

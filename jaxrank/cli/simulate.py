@@ -154,7 +154,7 @@ def _found(means, found, limits) -> tuple[list[int], list[dict[str, Any]]]:
     import jax.numpy as jnp
     import numpy as np
 
-    from jaxrank import gaps
+    from jaxrank.stats import gaps
 
     def plain(boundaries) -> tuple[int, ...]:
         return tuple(int(cut) for cut in boundaries if cut < limits.num_items)

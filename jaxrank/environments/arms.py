@@ -5,10 +5,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxrank import _checks, families
-from jaxrank.families import Family
-from jaxrank.trials import each_key, lift, pick, uniform
-from jaxrank.types import leaf, pytree_dataclass
+from jaxrank.core import checks
+from jaxrank.core.batch_axis import lift, pick
+from jaxrank.core.prng import each_key, uniform
+from jaxrank.core.pytrees import leaf, pytree_dataclass
+from jaxrank.stats import families
+from jaxrank.stats.families import Family
 
 
 @pytree_dataclass
@@ -29,8 +31,8 @@ class _Arms:
         """Means lie in the family's domain, and there are at least two."""
         self.family.check_means("means", self.means)
         shape = jnp.shape(self.means)
-        _checks.require(1 <= len(shape) <= 2, "means", "must be one number per item (or a stack of such)", shape)
-        _checks.require(shape[-1] >= 2, "means", "must name at least two items", shape[-1])
+        checks.require(1 <= len(shape) <= 2, "means", "must be one number per item (or a stack of such)", shape)
+        checks.require(shape[-1] >= 2, "means", "must name at least two items", shape[-1])
 
     def _mean_of(self, query):
         return pick(jnp.asarray(self.means, float), query.item)

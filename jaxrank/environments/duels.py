@@ -13,10 +13,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from jaxrank import _checks
-from jaxrank.links import LINKS
-from jaxrank.trials import bits, lift, pick
-from jaxrank.types import ANYONE, leaf, pytree_dataclass, static
+from jaxrank.core import checks
+from jaxrank.core.batch_axis import lift, pick
+from jaxrank.core.prng import bits
+from jaxrank.core.protocol import ANYONE
+from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.stats.links import LINKS
 
 MOST = 1e6
 """Largest size of a score: gaps beyond a few hundred are certain wins already."""
@@ -98,10 +100,10 @@ class Duels(_Meetings):
         """A K x K matrix of probabilities with P_ij + P_ji = 1; the diagonal is not looked at."""
         shape = jnp.shape(self.probabilities)
         square = 2 <= len(shape) <= 3 and shape[-1] == shape[-2]
-        _checks.require(square, "probabilities", "must be a K x K matrix (or a stack of such)", f"shape {shape}")
-        _checks.require(shape[-1] >= 2, "probabilities", "must name at least two items", shape[-1])
-        _checks.inside("probabilities", self.probabilities, 0, 1, closed=(True, True))
-        matrix = _checks.concrete(self.probabilities)
+        checks.require(square, "probabilities", "must be a K x K matrix (or a stack of such)", f"shape {shape}")
+        checks.require(shape[-1] >= 2, "probabilities", "must name at least two items", shape[-1])
+        checks.inside("probabilities", self.probabilities, 0, 1, closed=(True, True))
+        matrix = checks.concrete(self.probabilities)
         if matrix is None:
             return
         excess = abs(matrix + matrix.swapaxes(-1, -2) - 1)
@@ -109,7 +111,7 @@ class Duels(_Meetings):
         if excess.max() > 1e-4:
             *_, i, j = (int(index) for index in jnp.unravel_index(excess.argmax(), excess.shape))
             pair = f"P[{i}, {j}] + P[{j}, {i}] = {1 + excess.max():g} or {1 - excess.max():g}"
-            _checks.require(False, "probabilities", "must have P[i, j] + P[j, i] = 1", pair)
+            checks.require(False, "probabilities", "must have P[i, j] + P[j, i] = 1", pair)
 
     @staticmethod
     def btl(scores: Float[ArrayLike, "K"]) -> "ScoredDuels":
@@ -124,10 +126,10 @@ class Duels(_Meetings):
     @staticmethod
     def noisy_permutation(order: Int[ArrayLike, "K"], error: Float[Array, ""] | float) -> "ScoredDuels":
         """The better item of a pair, by `order` (best first), wins with probability 1 - error."""
-        listed = _checks.concrete(order)
+        listed = checks.concrete(order)
         if listed is not None:
             good = listed.ndim == 1 and sorted(listed.tolist()) == list(range(listed.size))
-            _checks.require(good, "order", "must list every item from 0 to K-1 once, best first", listed.tolist())
+            checks.require(good, "order", "must list every item from 0 to K-1 once, best first", listed.tolist())
         standing = -jnp.argsort(jnp.asarray(order)).astype(float)
         return ScoredDuels(scores=standing, noise=error, model="noisy_permutation")
 
@@ -156,13 +158,13 @@ class ScoredDuels(_Meetings):
     def check(self) -> None:
         """Finite scores of at least two items; a noise that the model allows."""
         shape = jnp.shape(self.scores)
-        _checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
-        _checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
-        _checks.inside("scores", self.scores, -MOST, MOST, closed=(True, True))
+        checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
+        checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
+        checks.inside("scores", self.scores, -MOST, MOST, closed=(True, True))
         if self.model == "thurstone":
-            _checks.inside("sigma", self.noise, 0, float("inf"), closed=(False, False))
+            checks.inside("sigma", self.noise, 0, float("inf"), closed=(False, False))
         if self.model == "noisy_permutation":
-            _checks.inside("error", self.noise, 0, 1, closed=(True, True))
+            checks.inside("error", self.noise, 0, 1, closed=(True, True))
 
 
 def borda_scores(probabilities: Float[ArrayLike, "K K"]) -> Float[Array, "K"]:

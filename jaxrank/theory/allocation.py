@@ -9,8 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxrank.families import Family
-from jaxrank.partition import Boundaries
+from jaxrank.core.boundaries import Boundaries
+from jaxrank.stats.families import Family
 from jaxrank.theory.distances import in_double, in_given_order, ranked, require_gaps
 
 MOST_STEPS = 400

@@ -11,9 +11,11 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxrank import _checks, environments
-from jaxrank.families import Bernoulli, Family
-from jaxrank.partition import Boundaries, cluster_of_rank, cut_points
+from jaxrank import environments
+from jaxrank.core import checks
+from jaxrank.core.boundaries import Boundaries, cut_points
+from jaxrank.core.ranks import cluster_of_rank
+from jaxrank.stats.families import Bernoulli, Family
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -82,7 +84,7 @@ def ranked(
     family = Bernoulli() if family is None else family
     family.check_means("means", means)
     means = jnp.asarray(means, float)
-    _checks.require(means.ndim == 1, "means", "must be one number per item", f"shape {means.shape}")
+    checks.require(means.ndim == 1, "means", "must be one number per item", f"shape {means.shape}")
     points = cut_points(len(means), boundaries)
     order = jnp.argsort(-means)
     return means[order], order, points, family
@@ -90,7 +92,7 @@ def ranked(
 
 def require_gaps(means: ArrayLike, order: ArrayLike, points: tuple[int, ...]) -> None:
     """Raise if two items are tied across a boundary: no number of samples tells them apart. Tracers pass."""
-    known, items = _checks.concrete(means), _checks.concrete(order)
+    known, items = checks.concrete(means), checks.concrete(order)
     if known is None or items is None:
         return
     for point in points:
@@ -128,14 +130,14 @@ def boundary_distances(
     """
     means, order, points, family = ranked(means, boundaries, family)
     b = jnp.asarray(b, float)
-    _checks.require(b.shape == (len(points),), "b", f"must have one point for each of {points}", f"shape {b.shape}")
-    given, known = _checks.concrete(b), _checks.concrete(means)
+    checks.require(b.shape == (len(points),), "b", f"must have one point for each of {points}", f"shape {b.shape}")
+    given, known = checks.concrete(b), checks.concrete(means)
     if given is not None and known is not None:
         for i, point in enumerate(points):
             rule = f"must lie in [{known[point]:g}, {known[point - 1]:g}] at the boundary after rank {point}"
             # A point that was printed and typed again is a little off.
             inside = known[point] - 1e-9 <= given[i] <= known[point - 1] + 1e-9
-            _checks.require(bool(inside), "b", rule, f"{given[i]:g}")
+            checks.require(bool(inside), "b", rule, f"{given[i]:g}")
     return in_given_order(nearest(means, points, b, family), order)
 
 

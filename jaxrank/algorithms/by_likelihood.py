@@ -1,0 +1,128 @@
+"""Ranking by a fitted model: an aggregation that any algorithm asking duels can have."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxrank.core import checks, ranks
+from jaxrank.core.batch_axis import add_at
+from jaxrank.core.prng import another, bits, fold_in, permutation
+from jaxrank.core.protocol import ANYONE, Algorithm, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass
+from jaxrank.fitting.likelihood import Table
+from jaxrank.fitting.solver import maximise
+from jaxrank.stats.links import BTL
+
+TOLERANCE = 1e-4
+"""Largest error of a score: a hundredth of what is known of it after a million duels of a hundred items."""
+
+
+class ByLikelihoodState(NamedTuple):
+    """Where a run stands."""
+
+    inner: Any
+    """State of the algorithm that asks."""
+    wins: Float[Array, "K*K *T"]
+    """Entry i K + j: how often item i beat item j."""
+    scores: Float[Array, "K *T"]
+    """Those of the last fit that was remembered, where the next one starts."""
+    priority: Int[Array, "K *T"]
+    """A random permutation that breaks ties, drawn once per trial."""
+
+    @property
+    def rounds(self) -> Int[Array, "*T"]:
+        """See `State`."""
+        return self.inner.rounds
+
+    @property
+    def tally(self):
+        """See `State`."""
+        return self.inner.tally
+
+
+@pytree_dataclass
+class ByLikelihood:
+    """An algorithm whose questions are asked as duels, and whose order is by BTL scores fitted to all answers so far.
+
+    The paper's UniformParam is `ByLikelihood(algorithm=Uniform(num_items=K, pairs=True))`, its QSParam
+    `ByLikelihood(algorithm=Quicksort(num_items=K, boundaries=..., repeats=None))`. What is asked, what the algorithm
+    itself learns and when it stops are as they were: only the order differs, and the guarantee, if there was one, is
+    about the algorithm's own order. Opponents that were left open are drawn here, so that they are known to the fit.
+
+    Args:
+      algorithm: what asks.
+      prior: precision of a Gaussian prior on the scores; a small one keeps them finite while few duels are known.
+    """
+
+    algorithm: Algorithm[Any]
+    prior: Float[Array, ""] | float = leaf(0, default=0.1)
+
+    asks_pairs = True
+
+    @property
+    def num_items(self) -> int:
+        """How many items there are."""
+        return self.algorithm.num_items
+
+    def check(self) -> None:
+        """See `Algorithm`."""
+        self.algorithm.check()
+        checks.inside("prior", self.prior, 0, float("inf"), closed=(False, False))
+
+    def check_stops(self, means) -> None:
+        """See `Algorithm`."""
+        self.algorithm.check_stops(means)
+
+    def init(self, key) -> ByLikelihoodState:
+        """See `Algorithm`."""
+        items = self.num_items
+        return ByLikelihoodState(
+            inner=self.algorithm.init(key),
+            wins=jnp.zeros((items**2, *key.shape), float),
+            scores=jnp.zeros((items, *key.shape), float),
+            priority=permutation(fold_in(key, jnp.ones(key.shape, int)), items),
+        )
+
+    def ask(self, key, state) -> Query:
+        """What the algorithm asks, every item with an opponent."""
+        query = self.algorithm.ask(key, state.inner)
+        word = bits(fold_in(key, jnp.ones(key.shape, int)), query.item.shape[0])
+        someone = another(query.item, word, self.num_items)
+        return query._replace(opponent=jnp.where(query.opponent == ANYONE, someone, query.opponent))
+
+    def tell(self, state, query, reward) -> ByLikelihoodState:
+        """Tell the algorithm, and note who beat whom."""
+        # One place per answer, that of the winner; a tie, or any other reward, is shared out between both.
+        place = jnp.concatenate(
+            [query.item * self.num_items + query.opponent, query.opponent * self.num_items + query.item]
+        )
+        share = jnp.where(jnp.concatenate([query.mask, query.mask]), jnp.concatenate([reward, 1 - reward]), 0)
+        return state._replace(
+            inner=self.algorithm.tell(state.inner, query, reward), wins=add_at(state.wins, place, share)
+        )
+
+    def done(self, state):
+        """When the algorithm is."""
+        return self.algorithm.done(state.inner)
+
+    def order(self, state):
+        """By fitted scores."""
+        rank = ranks.ranks(self._fit(state), state.priority)
+        return jnp.argsort(rank, axis=0).astype(rank.dtype)
+
+    def remember(self, state) -> ByLikelihoodState:
+        """See `Algorithm`: the scores, for the next fit to start from."""
+        return state._replace(scores=self._fit(state))
+
+    def _fit(self, state) -> Float[Array, "K *T"]:
+        def one(wins, start, prior):
+            table = Table(wins=wins.reshape(self.num_items, self.num_items))
+            return jnp.asarray(maximise(table, BTL(), prior, start, jnp.asarray(TOLERANCE, start.dtype)).scores)
+
+        prior = jnp.asarray(self.prior, state.scores.dtype)
+        if state.scores.ndim == 1:
+            return one(state.wins, state.scores, prior)
+        prior_axis = None if prior.ndim == 0 else 0
+        return jax.vmap(one, in_axes=(-1, -1, prior_axis), out_axes=-1)(state.wins, state.scores, prior)

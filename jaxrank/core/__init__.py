@@ -1,0 +1,1 @@
+"""What everything stands on: the protocol, pytrees, checks, the trial axis, random numbers, boundaries, ranks."""

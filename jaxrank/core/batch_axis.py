@@ -1,0 +1,104 @@
+"""The trial axis. Items come first, trials last, and the same code serves one trial or many.
+
+Every array of a single trial has the shapes its annotation names, such as "K". A batch of trials adds one trailing
+axis: (K, T), scalars (T,), keys (T,). Trials on the minor axis are what a CPU's vector units and a GPU's threads
+want: a batched loop over (K, T) runs faster than the same loop under `vmap`, which puts trials first.
+Code keeps to this by reducing over axis 0 and lifting per-trial scalars with `[None]`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Shaped
+
+
+def places(shape: tuple[int, ...], dtype) -> Int[Array, "K *T"]:
+    """The index along the first axis, at every entry."""
+    return jax.lax.broadcasted_iota(dtype, shape, 0)
+
+
+def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Array, "B *T"]:
+    """table[index], where the table is either shared by all trials or has a trailing trial axis of its own."""
+    here = _here(*index) if table.ndim > len(index) else index
+    return table.at[here].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _here(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
+    """The index, with that of the trial at its end if there are many."""
+    if index[0].ndim == 1:
+        return index
+    return (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, 1))
+
+
+def largest(table: Shaped[Array, "K *T"]) -> Int[Array, "1 *T"]:
+    """Where the largest entry of each trial stands."""
+    return jnp.argmax(table, axis=0).astype(int)[None]
+
+
+FEW = 16
+"""Up to this many places, comparing each with all rows beats a scatter on a CPU."""
+LONG = 2**12
+"""Rows from which it does not."""
+FEW_PAIRS = 256
+"""The same for pairs: rows of a table times places in it."""
+
+
+def put(table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]) -> Shaped[Array, "K *T"]:
+    """The table with these rows replaced; a place may be named twice with the same value."""
+    if place.shape[0] > FEW:
+        return _each_column(lambda t, p, v: t.at[p].set(v), table, place, value)
+    everyone = places(table.shape, place.dtype)
+    for number in range(place.shape[0]):
+        table = jnp.where(everyone == place[number][None], value[number][None], table)
+    return table
+
+
+def add_at(
+    table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]
+) -> Shaped[Array, "K *T"]:
+    """The table with these amounts added to these rows."""
+    if place.shape[0] > FEW or table.shape[0] >= LONG:
+        return _each_column(lambda t, p, v: t.at[p].add(v), table, place, value)
+    everyone = places(table.shape, place.dtype)
+    for number in range(place.shape[0]):
+        table = table + jnp.where(everyone == place[number][None], value[number][None], 0)
+    return table
+
+
+def put_pairs(
+    table: Shaped[Array, "K K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B K *T"]
+) -> Shaped[Array, "K K *T"]:
+    """A symmetric table of pairs with these items' rows and columns replaced; `put` in two dimensions.
+
+    A place outside the table is left out.
+    """
+    if table.shape[0] * place.shape[0] > FEW_PAIRS:
+
+        def each(table, place, value):
+            return table.at[place].set(value, mode="drop").at[:, place].set(value.T, mode="drop")
+
+        return _each_column(each, table, place, value)
+    row, column = (jax.lax.broadcasted_iota(place.dtype, table.shape, axis) for axis in (0, 1))
+    for number in range(place.shape[0]):
+        here = place[number][None, None]
+        table = jnp.where(row == here, value[number][None], jnp.where(column == here, value[number][:, None], table))
+    return table
+
+
+def put_one(
+    table: Shaped[Array, "K K *T"], row: Int[Array, "1 *T"], column: Int[Array, "1 *T"], value: Shaped[Array, "1 *T"]
+) -> Shaped[Array, "K K *T"]:
+    """The table with one entry of each trial replaced."""
+    if table.shape[0] * table.shape[1] <= FEW_PAIRS:
+        rows, columns = (jax.lax.broadcasted_iota(row.dtype, table.shape, axis) for axis in (0, 1))
+        return jnp.where((rows == row[None]) & (columns == column[None]), value[None], table)
+    return table.at[_here(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _each_column(function, table, place, value):
+    tables = (table, place, value)
+    return function(*tables) if place.ndim == 1 else jax.vmap(function, in_axes=-1, out_axes=-1)(*tables)
+
+
+def lift(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
+    """One number per trial, made to face arrays with a leading axis; a number shared by all trials stays as it is."""
+    return number if number.ndim == 0 else number[None]

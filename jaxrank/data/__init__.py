@@ -1,0 +1,1 @@
+"""Pairwise answers: files and tables as they come, what they mean, and how items hang together."""

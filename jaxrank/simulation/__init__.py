@@ -1,0 +1,1 @@
+"""`run`, `simulate`, and the engine beneath them."""

@@ -1,0 +1,166 @@
+"""The device side of `simulate`: a row of lanes, each with a trial under way, advanced in jitted chunks.
+
+Lanes lie on the last axis and are sharded over the devices of a mesh. Each device loops over its own lanes until they
+are all at their target; nothing is exchanged inside the loop.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int
+
+from jaxrank.core import checks, prng
+from jaxrank.simulation.cpu_kernel import COMPILER_OPTIONS, one_kernel
+from jaxrank.simulation.instances import is_stacked
+from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, read
+
+AXIS = "lanes"
+
+
+class Lanes(NamedTuple):
+    """Trials under way, and the numbers each has of its own (those of its instance)."""
+
+    trial: Trial
+    own: tuple[Array, ...]
+
+
+class Program(NamedTuple):
+    """Algorithm and environment, taken apart into numbers that all lanes share and numbers stacked by instance."""
+
+    shared: tuple[Array, ...]
+    stacked: tuple[Array, ...]
+
+
+class Plan(NamedTuple):
+    """The static rest of a program taken apart, and the devices it runs on."""
+
+    treedef: Any
+    is_stacked: tuple[bool, ...]
+    mesh: Mesh
+    on_cpu: bool
+
+
+def take_apart(algorithm, environment, mesh: Mesh) -> tuple[Program, Plan, int | None]:
+    """Program, plan and the number of instances, None if there is no instance axis."""
+    tree = (algorithm, environment)
+    leaves, treedef = jax.tree.flatten(tree)
+    leaves = [jnp.asarray(leaf, float) for leaf in leaves]
+    flags = tuple(is_stacked(tree))
+    counts = {leaf.shape[0] for leaf, flag in zip(leaves, flags, strict=True) if flag}
+    checks.require(len(counts) <= 1, "instance axes", "must all have one length", sorted(counts))
+    program = Program(
+        shared=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if not flag),
+        stacked=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if flag),
+    )
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return program, Plan(treedef, flags, mesh, on_cpu), (counts.pop() if counts else None)
+
+
+def _assemble(plan: Plan, shared, own):
+    shared, own = iter(shared), iter(own)
+    return jax.tree.unflatten(plan.treedef, [next(own) if flag else next(shared) for flag in plan.is_stacked])
+
+
+def _on_every_device(function, plan: Plan, shared_arguments: tuple[bool, ...]):
+    """`function` on each device's share of the lanes; arguments marked as shared are given whole to every device."""
+
+    def spec(leaf):
+        return PartitionSpec(*[None] * (leaf.ndim - 1), AXIS)
+
+    def call(*arguments):
+        whole = [jax.tree.map(lambda _: PartitionSpec(), argument) for argument in arguments]
+        split = [jax.tree.map(spec, argument) for argument in arguments]
+        inputs = tuple(w if shared else s for w, s, shared in zip(whole, split, shared_arguments, strict=True))
+        outputs = jax.tree.map(spec, jax.eval_shape(function, *arguments))
+        return jax.shard_map(function, mesh=plan.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)(*arguments)
+
+    return call
+
+
+@functools.partial(jax.jit, static_argnames="plan")
+def fill(job: Int[Array, "T"], key, num_trials, program: Program, plan: Plan) -> Lanes:
+    """Fresh lanes for these jobs; job j is trial j mod num_trials of instance j div num_trials."""
+
+    def fresh(job, key, num_trials, program):
+        own = tuple(jnp.moveaxis(leaf[job // num_trials], 0, -1) for leaf in program.stacked)
+        algorithm, _ = _assemble(plan, program.shared, own)
+        trial = job % num_trials
+        keys = prng.fold_in(jnp.broadcast_to(key, trial.shape), trial)
+        return Lanes(trial=begin(keys, algorithm), own=own)
+
+    return _on_every_device(fresh, plan, (False, True, True, True))(job, key, num_trials, program)
+
+
+@functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)
+def refill(lanes: Lanes, fresh: Bool[Array, "T"], job: Int[Array, "T"], key, num_trials, program, plan) -> Lanes:
+    """New trials in the lanes marked as fresh."""
+    new = fill(job, key, num_trials, program, plan)
+
+    def pick(old, new):
+        return jnp.where(fresh.reshape((1,) * (old.ndim - 1) + fresh.shape), new, old)
+
+    return jax.tree.map(pick, lanes, new)
+
+
+class Standing(NamedTuple):
+    """What the host must know of every lane after a chunk."""
+
+    done: Bool[Array, "T"]
+    samples: Int[Array, "T"]
+
+
+def chunk(
+    lanes: Lanes,
+    target: Int[ArrayLike, "T"],
+    limit: Int[ArrayLike, ""],
+    rounds: Int[ArrayLike, ""],
+    program: Program,
+    plan: Plan,
+) -> tuple[Lanes, Standing]:
+    """Advance every lane until its target, at most by so many rounds."""
+    jitted = _chunk_on_cpu if plan.on_cpu else _chunk
+    return jitted(lanes, target, limit, rounds, program, plan)
+
+
+def _chunk_program(lanes, target, limit, rounds, program, plan):
+    def loop(lanes, target, limit, rounds, program):
+        algorithm, environment = _assemble(plan, program.shared, lanes.own)
+        goal = jnp.minimum(limit, target)
+
+        def going(carry):
+            count, _, pause = carry
+            return (count < rounds) & ~jnp.all(pause)
+
+        def body(carry):
+            count, trial, pause = carry
+            trial = advance(trial, algorithm, environment, limit, pause)
+            return count + 1, trial, finished(trial, algorithm, goal)
+
+        def turns(start):
+            return jax.lax.while_loop(going, body, start)
+
+        start = (jnp.zeros((), int), lanes.trial, finished(lanes.trial, algorithm, goal))
+        _, trial, _ = (one_kernel(turns) if plan.on_cpu else turns)(start)
+        return lanes._replace(trial=trial), Standing(done=algorithm.done(trial.state), samples=trial.samples)
+
+    return _on_every_device(loop, plan, (False, False, True, True, True))(lanes, target, limit, rounds, program)
+
+
+_chunk = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0)
+_chunk_on_cpu = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0, compiler_options=COMPILER_OPTIONS)
+
+
+@functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)
+def look(lanes: Lanes, program: Program, plan: Plan) -> tuple[Lanes, Run]:
+    """The result of every lane as it stands now, lanes on the last axis."""
+
+    def result(lanes, program):
+        algorithm, _ = _assemble(plan, program.shared, lanes.own)
+        trial, run = read(lanes.trial, algorithm)
+        return lanes._replace(trial=trial), run
+
+    return _on_every_device(result, plan, (False, True))(lanes, program)

@@ -1,0 +1,271 @@
+"""`simulate`: many trials at once, in lanes that are refilled as trials finish.
+
+A jitted chunk advances all lanes by some rounds; between chunks finished lanes hand in their results and take the next
+trial from the queue. Shapes never change, so nothing recompiles, and what the device holds is set by the number of
+lanes, not of trials. A few workers, one per core on a single CPU device, each drive lanes of their own.
+"""
+
+import concurrent.futures
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+from tqdm import tqdm
+
+from jaxrank.core import checks
+from jaxrank.core.protocol import Algorithm, Environment
+from jaxrank.simulation.lanes import AXIS, take_apart
+from jaxrank.simulation.results_file import ResultsFile
+from jaxrank.simulation.run import budget, check_setting, checked_key
+from jaxrank.simulation.trial import Run
+from jaxrank.simulation.workers import Desk, Task, work
+
+SAVE_SECONDS = 2.0
+"""Finished trials are written to the checkpoint file at least this often, at the end of a chunk."""
+
+
+class Runs(NamedTuple):
+    """What came of many trials: every field of `Run` with a leading trial axis, after an instance axis if any."""
+
+    samples: np.ndarray
+    rounds: np.ndarray
+    done: np.ndarray
+    order: np.ndarray
+    pulls: np.ndarray
+    means: np.ndarray
+    found: np.ndarray
+    checkpoints: np.ndarray
+    """The sample budgets at which orders were taken; empty if none were asked for."""
+    orders: np.ndarray
+    """Order at the first round that reached each checkpoint, held after a stop: trials x checkpoints x items."""
+    trial: np.ndarray
+    """Which trials these are: all of them, unless the simulation was interrupted."""
+    interrupted: bool
+    """Whether Ctrl-C was pressed."""
+    biased: bool
+    """Whether short trials are over-represented: some trials were given up while later ones had already finished.
+
+    Mean samples are then too low. After a single Ctrl-C nothing is given up.
+    """
+
+    def save(self, path: str | Path) -> None:
+        """Write all arrays to an .npz file."""
+        np.savez_compressed(path, allow_pickle=False, **self._asdict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Runs":
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            fields = {name: file[name] for name in cls._fields}
+        return cls(**{**fields, "interrupted": bool(fields["interrupted"]), "biased": bool(fields["biased"])})
+
+
+def simulate(
+    key: jax.Array,
+    algorithm: Algorithm[Any],
+    environment: Environment,
+    num_trials: int,
+    *,
+    max_samples: int | None = None,
+    checkpoints: Sequence[int] = (),
+    checkpoint: str | Path | None = None,
+    mesh: Mesh | None = None,
+    num_lanes: int | None = None,
+    chunk_rounds: int | None = None,
+    progress: bool | str | None = None,
+) -> Runs:
+    """`num_trials` trials of every instance, each until done or out of budget.
+
+    The first Ctrl-C starts no new trial, finishes those under way and returns; `Runs.trial` says which trials these
+    are. A second one returns at once: trials that happened to be short are then over-represented, and `Runs.biased`
+    says so. With several processes (`jax.distributed`) each takes its share of the trials, and all return the merged
+    result.
+
+    Args:
+      key: such as `jax.random.key(0)`; trial i uses `fold_in(key, i)`, the same for every instance.
+      algorithm: what asks. A leading axis on any of its numbers (delta, epsilon, ...) is an instance axis.
+      environment: what answers. A leading axis on any of its numbers is the same instance axis.
+      num_trials: trials per instance.
+      max_samples: budget of a trial; a trial that spends it has `done == False`.
+      checkpoints: increasing sample budgets at which the order is recorded on the way.
+      checkpoint: a file (an SQLite database) that keeps finished trials, so that the same call after a kill goes on
+        where it was; a later call may ask for more trials.
+      mesh: devices to shard the lanes over; by default all devices of this process.
+      num_lanes: trials under way at once; by default as `default_lanes` says.
+      chunk_rounds: rounds between two looks at the lanes; by default adapted on the way (`workers.next_rounds`).
+      progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
+        of the algorithm's name.
+    """
+    key = checked_key(key)
+    num_trials = checks.whole("num_trials", num_trials, low=1)
+    marks = _check_checkpoints(checkpoints)
+    check_setting(algorithm, environment, max_samples)
+    mesh = Mesh(np.asarray(jax.local_devices()), (AXIS,)) if mesh is None else mesh
+    program, plan, num_instances = take_apart(algorithm, environment, mesh)
+    num_jobs = (num_instances or 1) * num_trials
+    mine = np.arange(jax.process_index(), num_jobs, jax.process_count())
+
+    num_workers = _num_workers(mesh)
+    if num_lanes is None:
+        num_lanes = default_lanes(len(mine), algorithm.num_items, num_workers * mesh.size)
+    else:
+        num_lanes = checks.whole("num_lanes", num_lanes, low=1)
+    share = mesh.size * max(1, -(-num_lanes // (num_workers * mesh.size)))
+    if chunk_rounds is not None:
+        chunk_rounds = checks.whole("chunk_rounds", chunk_rounds, low=1)
+    limit = budget(max_samples)
+    task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
+    # Trial by trial, all instances of one before the next: an interrupt then leaves whole trials.
+    desk = Desk(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
+    file = None if checkpoint is None else _open_file(checkpoint, desk, task, mine)
+    try:
+        label = progress if isinstance(progress, str) else type(algorithm).__name__
+        # None leaves it to tqdm, which shows a bar on a terminal only.
+        disable = not progress if isinstance(progress, bool) else None
+        _run(desk, task, num_workers, file, {"desc": label, "disable": disable})
+    finally:
+        if file is not None:
+            file.close()
+    if jax.process_count() > 1:
+        _merge(desk, mine)
+    return _results(desk, marks, num_instances, num_trials)
+
+
+def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
+    """How many lanes to use in all.
+
+    Fewer than 64 lanes per share leave a CPU's vector units half idle, more gain nothing there and make the wait for
+    the last trials longer. Many items fill the vector units by themselves, and 2^16 numbers per array the cache.
+    """
+    best = max(1, min(64, 2**16 // num_items))
+    share = -(-num_jobs // num_shares)
+    # A few lanes short of 64 take longer than 64 of which some are idle.
+    return num_shares * (best if share > best // 2 else share)
+
+
+def _num_workers(mesh: Mesh) -> int:
+    """One per core on a single CPU device, whose loop leaves the other cores idle; else one for all devices."""
+    device = mesh.devices.flat[0]
+    if mesh.size > 1 or device.platform != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
+    marks = np.asarray([checks.whole("checkpoints", mark, low=1) for mark in checkpoints], int)
+    checks.require(bool((np.diff(marks) > 0).all()), "checkpoints", "must be strictly increasing", marks.tolist())
+    return marks
+
+
+def _open_file(path: str | Path, desk: Desk, task: Task, mine: np.ndarray) -> ResultsFile:
+    """The file of finished trials, with those it already holds handed in."""
+    generator = str(jax.random.key_impl(task.key))
+    settings = (str(task.plan.treedef), task.plan.is_stacked, task.limit, jnp.result_type(float), generator)
+    digest = hashlib.sha256(repr(settings).encode())
+    digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
+    for leaf in (*task.program.shared, *task.program.stacked):
+        digest.update(repr(leaf.shape).encode() + np.asarray(leaf).tobytes())
+    path = Path(path) if jax.process_count() == 1 else Path(f"{path}.{jax.process_index()}")
+    file = ResultsFile(path, digest.hexdigest(), task.row_shapes())
+    instance, trial, rows = file.rows
+    job = instance * task.num_trials + trial
+    # The file may hold more trials than are asked for now, or those of another share.
+    wanted = (trial < task.num_trials) & np.isin(job, mine)
+    desk.restore(job[wanted], {name: values[wanted] for name, values in rows.items()})
+    return file
+
+
+def _run(desk: Desk, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]) -> None:
+    """Let the workers empty the desk; meanwhile show progress, save, and listen for Ctrl-C."""
+    wide = jnp.result_type(float) == jnp.float64
+
+    def worker():
+        with jax.enable_x64(wide):
+            work(desk, task)
+
+    last_save = time.monotonic()
+    with (
+        concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
+        tqdm(total=desk.total, initial=desk.num_finished, unit="trial", delay=1, **bar_options) as bar,
+    ):
+        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, desk.num_waiting)))]
+        try:
+            while True:
+                try:
+                    if all(future.done() for future in futures):
+                        break
+                    concurrent.futures.wait(futures, timeout=0.1)
+                    bar.update(desk.num_finished - bar.n)
+                    if file is not None and time.monotonic() - last_save > SAVE_SECONDS:
+                        _save(desk, task, file)
+                        last_save = time.monotonic()
+                except KeyboardInterrupt:
+                    _interrupt(desk)
+        finally:
+            desk.stop.set()
+            concurrent.futures.wait(futures)
+            if file is not None:
+                _save(desk, task, file)
+        bar.update(desk.num_finished - bar.n)
+        for future in futures:
+            future.result()
+
+
+def _interrupt(desk: Desk) -> None:
+    """The first time, start no new trial; the second time, stop."""
+    if desk.closing.is_set():
+        desk.stop.set()
+        return
+    desk.closing.set()
+    tqdm.write(
+        f"interrupted: finishing {desk.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
+        file=sys.stderr,
+    )
+
+
+def _save(desk: Desk, task: Task, file: ResultsFile) -> None:
+    jobs = desk.new_jobs()
+    if len(jobs):
+        rows = {name: rows[jobs] for name, rows in desk.rows.items()}
+        file.append(jobs // task.num_trials, jobs % task.num_trials, rows)
+
+
+def _merge(desk: Desk, mine: np.ndarray) -> None:
+    """Give every process the rows of all the others."""
+    count = jax.process_count()
+    longest = -(-len(desk.finished) // count)
+    padded = np.resize(mine, longest) if len(mine) else np.zeros(longest, int)
+    owners = [np.resize(np.arange(p, len(desk.finished), count), longest) for p in range(count)]
+    for rows in (*desk.rows.values(), desk.finished):
+        gathered = np.asarray(multihost_utils.process_allgather(rows[padded]))
+        for owner, part in zip(owners, gathered, strict=True):
+            rows[owner] = part
+
+
+def _results(desk: Desk, marks: np.ndarray, num_instances: int | None, num_trials: int) -> Runs:
+    instances = num_instances or 1
+    finished = desk.finished.reshape(instances, num_trials).all(axis=0)
+    fields = {}
+    for name, rows in desk.rows.items():
+        value = rows.reshape(instances, num_trials, *rows.shape[1:])[:, finished]
+        fields[name] = value if num_instances is not None else value[0]
+    result = {name: fields[name] for name in Run._fields}
+    trial = np.flatnonzero(finished)
+    return Runs(
+        **result,
+        checkpoints=marks,
+        orders=fields["orders"],
+        trial=trial,
+        interrupted=desk.closing.is_set(),
+        # Trials are begun in order: without a gap, all that were begun have finished.
+        biased=bool(len(trial)) and int(trial[-1]) + 1 > len(trial),
+    )

@@ -1,0 +1,76 @@
+"""One trial under way, and the one step that all loops share."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jaxrank.core import prng
+from jaxrank.core.protocol import Algorithm
+
+
+class Run(NamedTuple):
+    """What came of one trial."""
+
+    samples: Int[Array, ""]
+    rounds: Int[Array, ""]
+    done: Bool[Array, ""]
+    """True if the guarantee was reached, False if the budget ended first."""
+    order: Int[Array, "K"]
+    """Items, best first."""
+    pulls: Int[Array, "K"]
+    means: Float[Array, "K"]
+    found: Int[Array, "C"]
+    """Boundaries that the algorithm found by itself, as ranks after which a cluster ends; empty if they were given."""
+
+
+class Trial(NamedTuple):
+    """One trial under way."""
+
+    state: Any
+    ask_key: Key[Array, ""]
+    answer_key: Key[Array, ""]
+    turn: Int[Array, ""]
+    samples: Int[Array, ""]
+
+
+def begin(key: Key[Array, ""], algorithm: Algorithm[Any]) -> Trial:
+    """A trial before its first question."""
+    init_key, ask_key, answer_key = prng.split(key, 3)
+    zero = jnp.zeros(key.shape, int)
+    return Trial(state=algorithm.init(init_key), ask_key=ask_key, answer_key=answer_key, turn=zero, samples=zero)
+
+
+def advance(trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] | bool = False) -> Trial:
+    """One round: ask, let the world answer, tell. A trial on pause asks nothing."""
+    query = algorithm.ask(prng.fold_in(trial.ask_key, trial.turn), trial.state)
+    awake = ~jnp.broadcast_to(jnp.asarray(pause), trial.turn.shape)
+    mask = query.mask & awake[None]
+    mask &= jnp.cumsum(mask, axis=0, dtype=trial.samples.dtype) <= (limit - trial.samples)[None]
+    query = query._replace(mask=mask)
+    reward = environment.draw(prng.fold_in(trial.answer_key, trial.turn), query)
+    return trial._replace(
+        state=algorithm.tell(trial.state, query, reward),
+        turn=trial.turn + awake.astype(trial.turn.dtype),
+        samples=trial.samples + jnp.sum(mask, axis=0, dtype=trial.samples.dtype),
+    )
+
+
+def finished(trial: Trial, algorithm, limit) -> Bool[Array, ""]:
+    """Done, or out of budget."""
+    return algorithm.done(trial.state) | (trial.samples >= limit)
+
+
+def read(trial: Trial, algorithm) -> tuple[Trial, Run]:
+    """The result as it stands now, and the trial with what the algorithm remembers of working it out."""
+    if hasattr(algorithm, "remember"):
+        trial = trial._replace(state=algorithm.remember(trial.state))
+    return trial, Run(
+        samples=trial.samples,
+        rounds=trial.state.rounds,
+        done=algorithm.done(trial.state),
+        order=algorithm.order(trial.state),
+        pulls=trial.state.tally.pulls,
+        means=trial.state.tally.means,
+        found=algorithm.found(trial.state) if hasattr(algorithm, "found") else jnp.zeros((0, *trial.turn.shape), int),
+    )

@@ -1,0 +1,172 @@
+"""The host side of `simulate`: workers that keep their lanes filled, and the desk they share."""
+
+import threading
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrank.simulation import lanes
+from jaxrank.simulation.lanes import Plan, Program
+
+IDLE = -1
+"""Job of a lane that has nothing left to do."""
+
+
+class Task(NamedTuple):
+    """All that is the same for every worker."""
+
+    key: jax.Array
+    num_trials: int
+    program: Program
+    plan: Plan
+    marks: np.ndarray
+    limit: int
+    width: int
+    """Lanes of one worker."""
+    chunk_rounds: int | None
+
+    def row_shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """Shape and type of one trial's result, by name."""
+        jobs = jax.ShapeDtypeStruct((self.width,), jnp.result_type(int))
+        row = jax.eval_shape(
+            lambda job: lanes.look(
+                lanes.fill(job, self.key, self.num_trials, self.program, self.plan), self.program, self.plan
+            )[1],
+            jobs,
+        )
+        shapes = {name: (tuple(leaf.shape[:-1]), leaf.dtype) for name, leaf in row._asdict().items()}
+        (num_items,), kind = shapes["order"]
+        return {**shapes, "orders": ((len(self.marks), num_items), kind)}
+
+
+class Desk:
+    """Where workers fetch jobs and hand in results; rows are indexed by job."""
+
+    def __init__(self, jobs: np.ndarray, num_jobs: int, row_shapes: dict[str, tuple[tuple[int, ...], Any]]):
+        self.rows = {name: np.zeros((num_jobs, *shape), kind) for name, (shape, kind) in row_shapes.items()}
+        self.finished = np.zeros(num_jobs, bool)
+        self.closing = threading.Event()
+        """Set by the first Ctrl-C: nobody takes a new job, and those under way are finished."""
+        self.stop = threading.Event()
+        """Set by the second one, and at the end: everything under way is dropped."""
+        self.total = len(jobs)
+        self.num_finished = 0
+        self._waiting = deque(jobs.tolist())
+        self._unsaved: list[np.ndarray] = []
+        self._lock = threading.Lock()
+        self.compiling = threading.Lock()
+        """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
+        self.looking = threading.Lock()
+        """Held by the worker that takes orders. On two cores, two programs at once that factor matrices, as for an
+        order by a fitted model, wait for each other's threads for ever."""
+
+    @property
+    def num_waiting(self) -> int:
+        """Jobs that nobody has taken yet."""
+        return len(self._waiting)
+
+    def take(self, count: int) -> np.ndarray:
+        """The next jobs, filled up with IDLE."""
+        with self._lock:
+            available = 0 if self.closing.is_set() else len(self._waiting)
+            jobs = [self._waiting.popleft() for _ in range(min(count, available))]
+        return np.array(jobs + [IDLE] * (count - len(jobs)), int)
+
+    def hand_in(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
+        """Results of finished jobs."""
+        for name, values in rows.items():
+            self.rows[name][jobs] = values
+        with self._lock:
+            self.finished[jobs] = True
+            self.num_finished += len(jobs)
+            self._unsaved.append(jobs)
+
+    @property
+    def num_under_way(self) -> int:
+        """Jobs that were taken and are not finished."""
+        with self._lock:
+            return self.total - len(self._waiting) - self.num_finished
+
+    def restore(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
+        """Results of an earlier session, which need not be worked for or saved again."""
+        self.hand_in(jobs, rows)
+        known = set(jobs.tolist())
+        with self._lock:
+            self._waiting = deque(job for job in self._waiting if job not in known)
+            self._unsaved.clear()
+
+    def new_jobs(self) -> np.ndarray:
+        """Jobs handed in since the last call."""
+        with self._lock:
+            jobs, self._unsaved = self._unsaved, []
+        return np.sort(np.concatenate(jobs)) if jobs else np.zeros(0, int)
+
+
+def next_rounds(rounds: int, share_over: float, seconds: float) -> int:
+    """Length of the next chunk: longer while few lanes finish in one and it is short, shorter when many do.
+
+    A lane that finishes waits for the end of its chunk, half a chunk on average, so a chunk in which 2% of the lanes
+    finish wastes 1%. A quarter of a second between looks keeps progress, saving and Ctrl-C lively.
+    """
+    if share_over > 0.08 or seconds > 0.5:
+        return max(16, rounds // 2)
+    return min(rounds * 2, 2**20) if share_over < 0.02 and seconds < 0.1 else rounds
+
+
+def work(desk: Desk, task: Task) -> None:
+    """Keep a row of lanes busy until the desk has no more jobs."""
+    width, plan, program = task.width, task.plan, task.program
+    targets = np.append(task.marks, task.limit)
+    orders = np.zeros((width, *desk.rows["orders"].shape[1:]), desk.rows["orders"].dtype)
+    job = desk.take(width)
+    if (job == IDLE).all():
+        return
+    mark = np.zeros(width, int)
+    rounds = 64 if task.chunk_rounds is None else task.chunk_rounds
+    with desk.compiling:
+        row = _compile_and_fill(job, task)
+    while (job != IDLE).any() and not desk.stop.is_set():
+        live = job != IDLE
+        target = np.where(live, targets[mark], 0)  # an idle lane is at its target at once
+        start = time.monotonic()
+        row, standing = lanes.chunk(row, _counts(target), _counts(task.limit), _counts(rounds), program, plan)
+        samples = np.asarray(standing.samples)
+        over = live & (np.asarray(standing.done) | (samples >= task.limit))
+        if task.chunk_rounds is None:
+            rounds = next_rounds(rounds, over.mean(), time.monotonic() - start)
+        if not (over | (live & (samples >= target))).any():
+            continue
+        with desk.looking:
+            row, standing = jax.block_until_ready(lanes.look(row, program, plan))
+        seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in standing._asdict().items()}
+        for position, budget in enumerate(task.marks):
+            reached = live & (mark <= position) & (over | (samples >= budget))
+            orders[reached, position] = seen["order"][reached]
+            mark[reached] = position + 1
+        if over.any():
+            desk.hand_in(job[over], {**{name: value[over] for name, value in seen.items()}, "orders": orders[over]})
+            job[over] = desk.take(int(over.sum()))
+            mark[over] = 0
+            fresh = over & (job != IDLE)
+            if fresh.any():
+                jobs = _counts(np.maximum(job, 0))
+                row = lanes.refill(row, fresh, jobs, task.key, task.num_trials, program, plan)
+
+
+def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
+    """The first row of lanes, sent once through every program without advancing."""
+    program, plan, nobody = task.program, task.plan, np.zeros(task.width, bool)
+    jobs = _counts(np.maximum(job, 0))
+    row = lanes.fill(jobs, task.key, task.num_trials, program, plan)
+    row = lanes.refill(row, nobody, jobs, task.key, task.num_trials, program, plan)
+    row, _ = lanes.chunk(row, _counts(nobody), _counts(task.limit), _counts(0), program, plan)
+    return jax.block_until_ready(lanes.look(row, program, plan))[0]
+
+
+def _counts(value) -> np.ndarray:
+    """Counts in the type that JAX uses for them, so that every call meets the same compiled program."""
+    return np.asarray(value, jnp.result_type(int))

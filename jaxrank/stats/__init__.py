@@ -1,0 +1,1 @@
+"""Reward families, pairwise models, confidence bounds and sequences, evidence, gaps."""

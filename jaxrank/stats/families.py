@@ -1,0 +1,275 @@
+r"""Reward families: the divergence d(x, y) of two means, and where its inverse can lie.
+
+All divergences but the Gaussian are written with `scaled_excess`. In 32 bit the usual form, a difference of
+logarithms, loses its digits when intervals are short.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from jaxrank.core import checks
+from jaxrank.core.batch_axis import lift
+from jaxrank.core.pytrees import leaf, pytree_dataclass
+from jaxrank.stats.numerics import log, scaled_excess
+
+
+class Family(Protocol):
+    """A one-parameter family of reward distributions, indexed by the mean."""
+
+    @property
+    def low(self) -> float:
+        """Lower end of the mean's domain."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """Upper end of the mean's domain."""
+        ...
+
+    def divergence(self, mean: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Kullback-Leibler divergence d(mean, mean + step).
+
+        The second argument is the difference because that is what a bound's width needs to be precise in.
+        """
+        ...
+
+    def reach_up(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+        """Steps h <= h' with d(mean, mean + h) <= level <= d(mean, mean + h'); `mean` and `level` of one shape."""
+        ...
+
+    def reach_down(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+        """Steps h <= h' with d(mean, mean - h) <= level <= d(mean, mean - h'), or h' at the domain's end."""
+        ...
+
+    def natural_step(self, mean: Float[Array, "..."], step: Float[Array, "..."]) -> tuple[Array, Array]:
+        """How far the natural parameter and the log-partition function go from `mean` to `mean + step`."""
+        ...
+
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
+        """Raise `ValueError` if a mean lies outside the domain."""
+        ...
+
+
+@runtime_checkable
+class Newton(Protocol):
+    """A family that can improve a guess of a bound's width faster than bisection."""
+
+    def approach_up(self, mean, level, guess) -> Float[Array, "..."]:
+        """A better guess of the root h of d(mean, mean + h) = level, on either side of it."""
+        ...
+
+    def approach_down(self, mean, level, guess) -> Float[Array, "..."]:
+        """The same for d(mean, mean - h)."""
+        ...
+
+    def tighten_up(self, mean, level, guess) -> Float[Array, "..."]:
+        """A better guess that is at least the root, whatever the guess was: a valid bound."""
+        ...
+
+    def tighten_down(self, mean, level, guess) -> Float[Array, "..."]:
+        """The same for d(mean, mean - h)."""
+        ...
+
+
+@pytree_dataclass
+class Bernoulli:
+    """Rewards 0 and 1; its bounds hold for any reward in [0, 1] as well.
+
+    d(x, y) = x log(x/y) + (1-x) log((1-x)/(1-y)).
+    """
+
+    low = 0.0
+    high = 1.0
+
+    def divergence(self, mean, step):
+        """See `Family`."""
+        return _bernoulli_divergence(mean, 1 - mean, step)
+
+    def reach_up(self, mean, level):
+        """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
+        return _reach(mean, 1 - mean, level)
+
+    def reach_down(self, mean, level):
+        """The mirror image: d(x, y) = d(1-x, 1-y)."""
+        return _reach(1 - mean, mean, level)
+
+    def approach_up(self, mean, level, guess):
+        """See `Newton`."""
+        return _approach(mean, 1 - mean, level, guess)
+
+    def approach_down(self, mean, level, guess):
+        """See `Newton`."""
+        return _approach(1 - mean, mean, level, guess)
+
+    def tighten_up(self, mean, level, guess):
+        """See `Newton`."""
+        return _tighten(mean, 1 - mean, level, guess)
+
+    def tighten_down(self, mean, level, guess):
+        """See `Newton`."""
+        return _tighten(1 - mean, mean, level, guess)
+
+    def natural_step(self, mean, step):
+        """The parameter is log(x / (1-x)), the function -log(1-x)."""
+        rest = -jnp.log1p(-step / (1 - mean))
+        return jnp.log1p(step / mean) + rest, rest
+
+    def check_means(self, name, means):
+        """See `Family`."""
+        checks.inside(name, means, 0, 1, closed=(True, True))
+
+
+def _bernoulli_divergence(mean, rest, step):
+    """d(mean, mean + step), with rest = 1 - mean given apart so that a mean near 1 keeps its digits."""
+    return scaled_excess(mean, step) + scaled_excess(rest, -step)
+
+
+def _approach(mean, rest, level, guess):
+    """A Newton step on the square root of d, which is nearly linear: brings any sensible guess close.
+
+    The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
+    """
+    spare, guess, most = _inside(mean, rest, level, guess)
+    divergence = _bernoulli_divergence(mean, spare, guess)
+    power = 2 * (divergence - jnp.sqrt(divergence * level)) * (mean + guess) / guess
+    step = guess - (spare - guess) * _expm1(power)
+    return jnp.clip(step, 0.25 * guess, most)
+
+
+def _tighten(mean, rest, level, guess):
+    """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
+    spare, guess, _ = _inside(mean, rest, level, guess)
+    power = (_bernoulli_divergence(mean, spare, guess) - level) * (mean + guess) / guess
+    return jnp.where(rest > 0, jnp.minimum(guess - (spare - guess) * _expm1(power), spare), 0)
+
+
+def _inside(mean, rest, level, guess):
+    """Rest kept above 0, the guess kept inside the domain and Pinsker's bound, and that limit."""
+    spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
+    most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))
+    return spare, jnp.clip(guess, 1e-3 * most, most), most
+
+
+def _expm1(x):
+    """exp(x) - 1, by a polynomial near 0, where most Newton steps end; cheaper than XLA's function.
+
+    The first terms of the series up to one of odd order are never above exp(x) - 1, so a Newton step that uses them
+    still ends on the outer side.
+    """
+    if x.dtype.itemsize > 4:
+        return jnp.expm1(x)
+    near = x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120)))))
+    return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
+
+
+def _reach(mean, rest, level):
+    entropy = _entropy(mean) + _entropy(rest)
+    power = -(level + entropy) / jnp.where(rest > 0, rest, 1)
+    # rest - exp(power), written so that neither a rest near 0 nor one near 1 loses digits.
+    tail = jnp.where(rest < 0.5, rest - jnp.exp(power), -mean - jnp.expm1(power))
+    outer = jnp.minimum(jnp.minimum(jnp.sqrt(level / 2), rest), jnp.where(rest > 0, tail, 0))
+    return jnp.zeros_like(mean), jnp.maximum(outer, 0)
+
+
+def _entropy(x):
+    return -x * log(jnp.where(x > 0, x, 1))
+
+
+@pytree_dataclass
+class Gaussian:
+    """Normal rewards of known standard deviation: d(x, y) = (x-y)^2 / (2 sigma^2)."""
+
+    sigma: Float[Array, ""] | float = leaf(0, default=1.0)
+
+    low = -jnp.inf
+    high = jnp.inf
+
+    def divergence(self, mean, step):
+        """See `Family`."""
+        ratio = step / lift(jnp.asarray(self.sigma, mean.dtype))
+        return ratio * ratio / 2
+
+    def reach_up(self, mean, level):
+        """Closed form: sigma sqrt(2 level)."""
+        width = lift(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
+        return width, width
+
+    reach_down = reach_up
+
+    def natural_step(self, mean, step):
+        """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
+        precision = 1 / lift(jnp.asarray(self.sigma, mean.dtype)) ** 2
+        return step * precision, step * (mean + step / 2) * precision
+
+    def check_means(self, name, means):
+        """See `Family`; checks sigma too."""
+        checks.inside("sigma", self.sigma, 0, float("inf"), closed=(False, False))
+        checks.inside(name, means, -float("inf"), float("inf"), closed=(False, False))
+
+
+@pytree_dataclass
+class Poisson:
+    """Counts: d(x, y) = y - x + x log(x/y)."""
+
+    low = 0.0
+    high = jnp.inf
+
+    def divergence(self, mean, step):
+        """See `Family`."""
+        return scaled_excess(mean, step)
+
+    def reach_up(self, mean, level):
+        """d(x, x+h) <= h, with equality at mean 0, and d >= h^2 / (2 (x+h)), solved for h."""
+        return level, jnp.where(mean > 0, level + jnp.sqrt(level * level + 2 * mean * level), level)
+
+    def reach_down(self, mean, level):
+        """d(x, x-h) >= h^2 / (2x), and no mean lies below 0."""
+        return jnp.zeros_like(mean), jnp.minimum(jnp.sqrt(2 * mean * level), mean)
+
+    def natural_step(self, mean, step):
+        """The parameter is log x, the function x."""
+        return jnp.log1p(step / mean), step
+
+    def check_means(self, name, means):
+        """See `Family`."""
+        checks.inside(name, means, 0, float("inf"), closed=(True, False))
+
+
+@pytree_dataclass
+class Exponential:
+    """Waiting times: d(x, y) = x/y - 1 - log(x/y)."""
+
+    low = 0.0
+    high = jnp.inf
+
+    def divergence(self, mean, step):
+        """See `Family`."""
+        positive = mean > 0
+        other = jnp.where(positive, mean + step, 1)
+        ratio = -step / other
+        far = ratio + log(other / jnp.where(positive, mean, 1))
+        return jnp.where(
+            positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf
+        )
+
+    def reach_up(self, mean, level):
+        """With u = x/y < 1: (1-u)^2 / 2 <= d and d = u - 1 - log u, so log(y/x) lies in [level, level + 1]."""
+        root = jnp.sqrt(2 * level)
+        by_root = jnp.where(root < 0.75, root / (1 - jnp.minimum(root, 0.75)), jnp.inf)
+        return mean * jnp.expm1(level), mean * jnp.minimum(by_root, jnp.expm1(level + 1))
+
+    def reach_down(self, mean, level):
+        """With r = x/y - 1 > 0: d = r - log(1+r) >= r^2 / (2 (1+r)), solved for r."""
+        ratio = level + jnp.sqrt(level * level + 2 * level)
+        return jnp.zeros_like(mean), mean * (ratio / (1 + ratio))
+
+    def natural_step(self, mean, step):
+        """The parameter is -1 / x, the function log x."""
+        return step / (mean * (mean + step)), jnp.log1p(step / mean)
+
+    def check_means(self, name, means):
+        """See `Family`."""
+        checks.inside(name, means, 0, float("inf"), closed=(False, False))
