@@ -1,6 +1,15 @@
-import jax
-import jax.numpy as jnp
+import os
+from pathlib import Path
+
 import pytest
+
+# Compiled programs are shared by all workers and by the programs that tests start, and kept for the next run.
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
