@@ -210,7 +210,8 @@ def alone(count: int, rows: int) -> None:
         winners[piece : piece + size] = np.where(won, left, right)
         losers[piece : piece + size] = np.where(won, right, left)
     fit, seconds = installed()["jaxrank"][0], []
-    importlib.import_module("jaxrank.fitting.fit")  # Else imported lazily: the first call is to show what compiling takes.
+    # Else imported lazily: the first call is to show what compiling takes.
+    importlib.import_module("jaxrank.fitting.fit")
     jax.block_until_ready(jax.jit(lambda x: x + 1)(1))
     for _ in range(2):
         start = time.perf_counter()
