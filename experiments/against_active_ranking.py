@@ -72,9 +72,9 @@ def ratios(mine: np.ndarray, theirs: np.ndarray, my_marks, their_marks, config: 
     return rows
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Ratios of samples, by instance and alpha."""
-    arms, duels = jr.BernoulliArms(means=EXPERIMENT_1), jr.Duels.btl(desk.street_view.scores)
+    arms, duels = jr.BernoulliArms(means=EXPERIMENT_1), jr.Duels.btl(recorder.street_view.scores)
     street_view = dataclasses.replace(config, trials=config.street_view_trials)
     result = {}
     for name, environment, cuts, setting, budgets in [
@@ -91,10 +91,10 @@ def compute(config: Config, desk: figure.Desk) -> dict:
         wrong, marks = {}, {}
         for contestant, (algorithm, budget) in (others | mine).items():
             points = figure.marks(budget, config.marks)
-            runs = desk.simulate(
-                f"{name}: {contestant}", algorithm, environment, setting, checkpoints=points, max_samples=points[-1]
+            runs = recorder.simulate(
+                f"{name}: {contestant}", algorithm, environment, setting, record_at=points, max_samples=points[-1]
             )
-            wrong[contestant] = np.asarray(jr.metrics.mistakes(runs.orders, means, cuts), float)
+            wrong[contestant] = np.asarray(jr.metrics.mistakes(runs.recorded_orders, means, cuts), float)
             marks[contestant] = np.asarray(points, float)
         result[name] = {
             f"LUCBRank, {own}; AR, {other}": ratios(wrong[own], wrong[other], marks[own], marks[other], config)

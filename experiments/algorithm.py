@@ -26,7 +26,7 @@ class Config:
     seed: int = 5
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Two states of one run."""
     means = np.linspace(0.95, 0.05, config.num_items)
     algorithm = jr.LUCBRank(

@@ -45,7 +45,7 @@ def draw_instance(rng: np.random.Generator, config: Config) -> tuple[np.ndarray,
             return means, cuts
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """All instances with their bounds and the samples that trials took."""
     rng = np.random.default_rng(config.seed)
     rows = []
@@ -54,7 +54,7 @@ def compute(config: Config, desk: figure.Desk) -> dict:
         algorithm = jr.LUCBRank(num_items=len(means), boundaries=cuts, delta=config.delta, alpha=config.alpha)
         name = f"instance {number + 1} of {config.instances} ({len(means)} items, {len(cuts) + 1} clusters)"
         key = jax.random.key(config.seed + number)
-        runs = desk.simulate(name, algorithm, jr.BernoulliArms(means=means), config, key=key)
+        runs = recorder.simulate(name, algorithm, jr.BernoulliArms(means=means), config, key=key)
         rows.append(
             {
                 "num_items": len(means),

@@ -45,14 +45,14 @@ def contestants(items: int, delta: float) -> dict[str, jr.Algorithm]:
     }
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Kendall tau distances, and the differences between partners."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(desk.street_view.scores)
+    duels = jr.Duels.btl(recorder.street_view.scores)
     means, errors = np.asarray(duels.means), {}
     for name, algorithm in contestants(duels.num_items, config.delta).items():
-        runs = desk.simulate(name, algorithm, duels, config, checkpoints=marks, max_samples=marks[-1])
-        errors[name] = np.asarray(jr.metrics.kendall_tau_distance(runs.orders, means))
+        runs = recorder.simulate(name, algorithm, duels, config, record_at=marks, max_samples=marks[-1])
+        errors[name] = np.asarray(jr.metrics.kendall_tau_distance(runs.recorded_orders, means))
     differences = {}
     for adaptive, partner in PARTNERS.items():
         mine, theirs = errors[adaptive], errors[partner]

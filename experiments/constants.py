@@ -38,15 +38,17 @@ def contestants(config: Config) -> dict[str, jr.Algorithm]:
     }
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Mistakes on the way, and samples until the stop."""
     marks = figure.marks(config.samples, config.marks)
     arms = jr.BernoulliArms(means=EXPERIMENT_1)
     curves, stops = {}, {}
     for name, algorithm in contestants(config).items():
-        runs = desk.simulate(name, algorithm, arms, config, checkpoints=marks, max_samples=marks[-1])
-        curves[name] = figure.rates(np.asarray(jr.metrics.mistakes(runs.orders, EXPERIMENT_1, TOP_AND_BOTTOM_3)))
-        runs = desk.simulate(f"{name}, to the stop", algorithm, arms, config, trials=config.trials_to_stop)
+        runs = recorder.simulate(name, algorithm, arms, config, record_at=marks, max_samples=marks[-1])
+        curves[name] = figure.rates(
+            np.asarray(jr.metrics.mistakes(runs.recorded_orders, EXPERIMENT_1, TOP_AND_BOTTOM_3))
+        )
+        runs = recorder.simulate(f"{name}, to the stop", algorithm, arms, config, trials=config.trials_to_stop)
         wrong = np.asarray(jr.metrics.mistakes(runs.order, EXPERIMENT_1, TOP_AND_BOTTOM_3, config.epsilon))
         stops[name] = {**figure.averages(runs.samples[:, None]), "mistakes": int(wrong.sum()), "trials": len(wrong)}
     return {"samples": marks, "curves": curves, "stops": stops}

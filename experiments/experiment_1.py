@@ -34,14 +34,16 @@ def contestants(delta: float) -> dict[str, jr.Algorithm]:
     }
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Mistake probabilities of the running order."""
     marks = figure.marks(config.samples, config.marks)
     arms = jr.BernoulliArms(means=EXPERIMENT_1)
     curves = {}
     for name, algorithm in contestants(config.delta).items():
-        runs = desk.simulate(name, algorithm, arms, config, checkpoints=marks, max_samples=marks[-1])
-        curves[name] = figure.rates(np.asarray(jr.metrics.mistakes(runs.orders, EXPERIMENT_1, TOP_AND_BOTTOM_3)))
+        runs = recorder.simulate(name, algorithm, arms, config, record_at=marks, max_samples=marks[-1])
+        curves[name] = figure.rates(
+            np.asarray(jr.metrics.mistakes(runs.recorded_orders, EXPERIMENT_1, TOP_AND_BOTTOM_3))
+        )
         curves[name]["stopped"] = int(runs.done.sum())
     return {"samples": marks, "curves": curves}
 

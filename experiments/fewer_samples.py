@@ -87,7 +87,7 @@ def algorithms(shape: Shape, deltas: tuple[float, ...], alpha: float) -> dict:
     return dict(zip(METHODS, ranks, strict=True))
 
 
-def measured(name: str, deltas: tuple[float, ...], config: Config, desk: figure.Desk) -> dict:
+def measured(name: str, deltas: tuple[float, ...], config: Config, recorder: figure.Recorder) -> dict:
     """Samples and mistakes of every method and delta, and the lower bounds."""
     shape, what = SHAPES[name], f"{name}, delta from {deltas[0]:g} to {deltas[-1]:g}"
     means = np.asarray(shape.environment.means, float)
@@ -97,17 +97,17 @@ def measured(name: str, deltas: tuple[float, ...], config: Config, desk: figure.
         "lower_bound": [float(jr.theory.sharp_lower_bound(means, shape.boundaries, delta=delta)) for delta in deltas],
     }
     for method, algorithm in algorithms(shape, deltas, config.alpha).items():
-        runs = desk.simulate(f"{method}: {what}", algorithm, shape.environment, config)
+        runs = recorder.simulate(f"{method}: {what}", algorithm, shape.environment, config)
         row[method] = figure.averages(runs.samples.T)
         row[method]["mistakes"] = jr.metrics.mistakes(runs.order, means, shape.boundaries).sum(axis=1).tolist()
     return row
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """All shapes, and some of them over a long range of delta."""
     return {
-        "shapes": {name: measured(name, config.deltas, config, desk) for name in config.shapes},
-        "slopes": {name: measured(name, config.more_deltas, config, desk) for name in config.slopes},
+        "shapes": {name: measured(name, config.deltas, config, recorder) for name in config.shapes},
+        "slopes": {name: measured(name, config.more_deltas, config, recorder) for name in config.slopes},
     }
 
 

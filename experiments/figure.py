@@ -40,7 +40,7 @@ class Experiment:
     config: Any
     quick: Any
     """The config of a smoke test."""
-    compute: Callable[[Any, "Desk"], dict]
+    compute: Callable[[Any, "Recorder"], dict]
     draw: Callable[[dict, Any], Any]
     """From the numbers and matplotlib's pyplot to a figure."""
     summary: Callable[[dict], str]
@@ -48,7 +48,7 @@ class Experiment:
 
 
 @dataclasses.dataclass
-class Desk:
+class Recorder:
     """Where an experiment works: runs simulations that can be interrupted, and notes what they cost."""
 
     folder: Path
@@ -68,7 +68,7 @@ class Desk:
         self.folder.mkdir(parents=True, exist_ok=True)
         start = time.perf_counter()
         print(f"  {name} ...", file=sys.stderr, flush=True)
-        runs = jr.simulate(key, algorithm, environment, trials, checkpoint=kept, progress=name, **settings)
+        runs = jr.simulate(key, algorithm, environment, trials, resume_file=kept, progress=name, **settings)
         if runs.interrupted:
             raise KeyboardInterrupt
         self.seconds[name] = round(time.perf_counter() - start, 1)
@@ -185,11 +185,11 @@ def _numbers(experiment: Experiment, quick: bool, fresh: bool, out: Path, instan
     folder = out / f"{experiment.name}-{digest}-unfinished"
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
-    desk = Desk(folder=folder, street_view=instance)
+    recorder = Recorder(folder=folder, street_view=instance)
     start = time.perf_counter(), time.process_time()
-    result = experiment.compute(config, desk)
+    result = experiment.compute(config, recorder)
     spent = {"wall": round(time.perf_counter() - start[0], 1), "cpu": round(time.process_time() - start[1], 1)}
-    data = {**identity, "seconds": {**spent, "steps": desk.seconds}, "result": result}
+    data = {**identity, "seconds": {**spent, "steps": recorder.seconds}, "result": result}
     out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data))
     shutil.rmtree(folder, ignore_errors=True)

@@ -31,10 +31,10 @@ def ratio(mine: np.ndarray, theirs: np.ndarray) -> dict[str, list[float]]:
     return {"value": value.tolist(), "low": (value * np.exp(-half)).tolist(), "high": (value * np.exp(half)).tolist()}
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Ratios of mean inversions."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(desk.street_view.scores)
+    duels = jr.Duels.btl(recorder.street_view.scores)
     items, means = duels.num_items, np.asarray(duels.means)
     contestants = {"Uniform": jr.Uniform(num_items=items)} | {
         f"LUCBRank, alpha {alpha:g}": jr.LUCBRank(num_items=items, boundaries=PENTILES, delta=config.delta, alpha=alpha)
@@ -42,8 +42,10 @@ def compute(config: Config, desk: figure.Desk) -> dict:
     }
     counts = {}
     for name, algorithm in contestants.items():
-        runs = desk.simulate(name, algorithm, duels, config, checkpoints=marks, max_samples=marks[-1])
-        counts[name] = [np.asarray(part, float) for part in jr.metrics.inversions(runs.orders, means, PENTILES)]
+        runs = recorder.simulate(name, algorithm, duels, config, record_at=marks, max_samples=marks[-1])
+        counts[name] = [
+            np.asarray(part, float) for part in jr.metrics.inversions(runs.recorded_orders, means, PENTILES)
+        ]
     uniform = counts.pop("Uniform")
     return {
         "samples": marks,

@@ -24,7 +24,7 @@ class Config:
     seed: int = 8
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Inverted pairs after a run, by noise, and of uniform duels as many as a run takes."""
     permutation = {}
     for items in config.sizes:
@@ -34,20 +34,20 @@ def compute(config: Config, desk: figure.Desk) -> dict:
             noise=np.asarray(config.errors),
             model="noisy_permutation",
         )
-        runs = desk.simulate(f"noisy permutation, {items} items", jr.Quicksort(num_items=items), sets, config)
+        runs = recorder.simulate(f"noisy permutation, {items} items", jr.Quicksort(num_items=items), sets, config)
         inverted = np.asarray(jr.metrics.kendall_tau_distance(runs.order, standing)) * pairs
         permutation[str(items)] = figure.averages(inverted.T)
     items = config.btl_items
     scores = -np.outer(config.gaps, np.arange(items))
     duels = jr.Duels.btl(scores)
-    quicksort = desk.simulate("BTL, Quicksort", jr.Quicksort(num_items=items), duels, config)
+    quicksort = recorder.simulate("BTL, Quicksort", jr.Quicksort(num_items=items), duels, config)
     budget = int(quicksort.samples.mean())
     rivals = {
         "Uniform, as many duels": jr.Uniform(num_items=items, pairs=True),
         "Uniform, as many duels, BTL": jr.ByLikelihood(algorithm=jr.Uniform(num_items=items, pairs=True)),
     }
     orders = {"Quicksort, one run": quicksort.order} | {
-        name: desk.simulate(f"BTL, {name}", rival, duels, config, max_samples=budget).order
+        name: recorder.simulate(f"BTL, {name}", rival, duels, config, max_samples=budget).order
         for name, rival in rivals.items()
     }
     errors = {

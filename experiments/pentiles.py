@@ -39,15 +39,15 @@ def contestants(items: int, delta: float) -> dict[str, jr.Algorithm]:
     }
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Mistake probabilities of the running order."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(desk.street_view.scores)
+    duels = jr.Duels.btl(recorder.street_view.scores)
     means, curves = np.asarray(duels.means), {}
     for name, algorithm in contestants(duels.num_items, config.delta).items():
-        runs = desk.simulate(name, algorithm, duels, config, checkpoints=marks, max_samples=marks[-1])
-        curves[name] = figure.rates(np.asarray(jr.metrics.mistakes(runs.orders, means, PENTILES)))
-        placed = np.asarray(jr.metrics.share_placed(runs.orders, means, PENTILES))
+        runs = recorder.simulate(name, algorithm, duels, config, record_at=marks, max_samples=marks[-1])
+        curves[name] = figure.rates(np.asarray(jr.metrics.mistakes(runs.recorded_orders, means, PENTILES)))
+        placed = np.asarray(jr.metrics.share_placed(runs.recorded_orders, means, PENTILES))
         curves[name]["share_placed"] = placed.mean(axis=0).tolist()
     return {"samples": marks, "curves": curves}
 

@@ -23,9 +23,9 @@ class Config:
     seed: int = 0
 
 
-def compute(config: Config, desk: figure.Desk) -> dict:
+def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Scores, Borda scores and the gaps between neighbours."""
-    scores = np.asarray(desk.street_view.scores)
+    scores = np.asarray(recorder.street_view.scores)
     borda = np.sort(np.asarray(jr.Duels.btl(scores).means, float))[::-1]
     gaps = -np.diff(borda)
     return {

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxrank.core import checks
 from jaxrank.core.boundaries import Boundaries, cut_points
 from jaxrank.core.ranks import cluster_of_rank
-from jaxrank.stats.gaps import Limits, widest
+from jaxrank.stats.gaps import Limits, best_clustering
 
 
 def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
@@ -77,7 +77,7 @@ def gap_mistakes(
     step = ranked[..., :-1] - ranked[..., 1:]
     width = jnp.sum(jnp.where(inside, jnp.take_along_axis(step, place - 1, axis=-1), 0), axis=-1)
     average = width / jnp.sum(inside, axis=-1).astype(means.dtype)
-    best = widest(jnp.moveaxis(step, -1, 0), allowed).value
+    best = best_clustering(jnp.moveaxis(step, -1, 0), allowed).value
     return misplaced | (average < best - epsilon - slack[..., 0])
 
 

@@ -22,7 +22,7 @@ from jaxrank.stats.sequences import Design, ExplorationRate
 MOST_SAMPLES = 10**7
 """Samples per trial beyond which a setting is extrapolated, not simulated."""
 UNIFORM_TRIALS = 400
-USUAL = {"EvidenceRank": 150, "LUCBRank": 30}
+BOUND_OVER_SAMPLES = {"EvidenceRank": 150, "LUCBRank": 30}
 """Theorem 2's bound over the samples taken, roughly: what there is to go by before anything was simulated."""
 
 Name = Literal["EvidenceRank", "LUCBRank"]
@@ -46,12 +46,12 @@ class Forecast(NamedTuple):
     delta: float
     samples: float
     """Mean over trials."""
-    low: float
-    """95% interval of the mean, with `high`; NaN where extrapolated."""
-    high: float
-    most: float
+    interval_low: float
+    """95% interval of the mean, with `interval_high`; NaN where extrapolated."""
+    interval_high: float
+    quantile_95: float
     """95% of the trials took fewer; NaN where extrapolated."""
-    how: Literal["simulated", "extrapolated"]
+    source: Literal["simulated", "extrapolated"]
     trials: int
     """Finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated."""
     upper_bound: float
@@ -121,7 +121,9 @@ def plan(
     """
     environment.check()
     trials = checks.whole("trials", trials, low=2)
-    checks.require(algorithm in USUAL, "algorithm", f"must be one of {', '.join(USUAL)}", algorithm)
+    checks.require(
+        algorithm in BOUND_OVER_SAMPLES, "algorithm", f"must be one of {', '.join(BOUND_OVER_SAMPLES)}", algorithm
+    )
     if alpha is not None and algorithm != "LUCBRank":
         raise ValueError(f"alpha belongs to LUCBRank's rate: give it with algorithm LUCBRank, got {algorithm}")
     alpha = 1.1 if alpha is None else alpha
@@ -150,7 +152,7 @@ def plan(
         lower_bounds[float(delta)] = _lower_bound(means, points, delta)
     if interrupted:
         # An extrapolation is no better than what it starts from, and what it starts from may be missing.
-        forecasts = [row for row in forecasts if row.how == "simulated"]
+        forecasts = [row for row in forecasts if row.source == "simulated"]
     duels = not isinstance(environment, BernoulliArms)
 
     def stopped_at(samples: int, uniform: float) -> tuple[AtBudget | None, bool]:
@@ -211,7 +213,7 @@ def _forecast(
     if tied:
         return guessed(float("inf")), False
     # The first setting has nothing to go by but the usual ratio of samples to the bound.
-    expected = bound / USUAL[name] if before is None else before.samples * bound / before.upper_bound
+    expected = bound / BOUND_OVER_SAMPLES[name] if before is None else before.samples * bound / before.upper_bound
     if expected > max_samples:
         return guessed(expected), False
     algorithm = setting.algorithm(len(means), points)

@@ -83,12 +83,12 @@ def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
         colour = COLOURS[number % len(COLOURS)]
         epsilon, samples = [row.epsilon for row in rows], np.asarray([row.samples for row in rows])
         axis.plot(epsilon, samples, "o-", color=colour, label=f"{plan.algorithm}, delta {delta:g}")
-        known = [row for row in rows if row.how == "simulated"]
+        known = [row for row in rows if row.source == "simulated"]
         if known:
             axis.fill_between(
                 [row.epsilon for row in known],
-                [row.low for row in known],
-                [row.high for row in known],
+                [row.interval_low for row in known],
+                [row.interval_high for row in known],
                 color=colour,
                 alpha=0.25,
             )

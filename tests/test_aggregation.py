@@ -55,10 +55,10 @@ def test_answers_are_counted_and_fitted_by_hand(key):
     ids=lambda inner: f"{type(inner).__name__}, asks_pairs {inner.asks_pairs}",
 )
 def test_every_order_is_that_of_the_likelihood_of_all_duels_so_far(inner):
-    """The same trials by hand, each duel written down, fitted apart; lanes must agree at every checkpoint."""
+    """The same trials by hand, each duel written down, fitted apart; lanes must agree at every recorded budget."""
     algorithm, duels = jr.ByLikelihood(algorithm=inner), jr.Duels.btl(SCORES)
     marks = [1, 7, 30, 100, 400]
-    runs = jr.simulate(jax.random.key(5), algorithm, duels, 3, max_samples=400, checkpoints=marks, progress=False)
+    runs = jr.simulate(jax.random.key(5), algorithm, duels, 3, max_samples=400, record_at=marks, progress=False)
     ask, tell, draw = jax.jit(algorithm.ask), jax.jit(algorithm.tell), jax.jit(duels.draw)
     for trial in range(3):
         init_key, ask_key, answer_key = jax.random.split(jax.random.fold_in(jax.random.key(5), trial), 3)
@@ -73,7 +73,7 @@ def test_every_order_is_that_of_the_likelihood_of_all_duels_so_far(inner):
                 if asked:
                     wins[(item, opponent) if won else (opponent, item)] += 1
             while position < len(marks) and wins.sum() >= marks[position]:
-                ordered = fitted(wins, 0.1)[runs.orders[trial, position]]
+                ordered = fitted(wins, 0.1)[runs.recorded_orders[trial, position]]
                 assert (np.diff(ordered) < 4 * TOLERANCE).all()
                 position += 1
 

@@ -141,8 +141,11 @@ CASES = [
     ("simulate --seed -1", r"--seed must lie in \[0, 4294967295\], got -1"),
     ("simulate --out runs.csv", "--out must end in .npz, got 'runs.csv'"),
     ("simulate --out nowhere/runs.npz", "--out must be in a folder that exists"),
-    ("simulate --checkpoint good.csv --trials 2", "--checkpoint must be a file that simulate wrote, got 'good.csv'"),
-    ("simulate --checkpoint nowhere/x --trials 2", "--checkpoint must be a file that can be written, got 'nowhere/x'"),
+    ("simulate --resume-file good.csv --trials 2", "--resume-file must be a file that simulate wrote, got 'good.csv'"),
+    (
+        "simulate --resume-file nowhere/x --trials 2",
+        "--resume-file must be a file that can be written, got 'nowhere/x'",
+    ),
     ("simulate --alpha 2", "--alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got EvidenceRank"),
     ("simulate --smallest 2", "--smallest and --largest are limits for GapRank: give --algorithm gaprank"),
     ("simulate --algorithm gaprank --boundaries 3", "--boundaries and --sizes are what GapRank finds"),

@@ -169,7 +169,7 @@ def test_quicksort_by_hand():
             np.testing.assert_array_equal(state.low, low)
             np.testing.assert_array_equal(state.high, high)
     assert algorithm.order(state).tolist() == [0, 1, 2, 3, 4, 5]
-    np.testing.assert_array_equal(state.places, 2 * np.arange(6))
+    np.testing.assert_array_equal(state.rank_sums, 2 * np.arange(6))
 
 
 def test_quicksort_stops_inside_clusters_and_adds_runs_up():

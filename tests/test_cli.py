@@ -116,15 +116,15 @@ def test_compiled_programs_are_kept_in_the_users_cache_folder(tmp_path):
     assert {p.name for p in (tmp_path / "jaxrank" / "compiled").iterdir() if "chunk" in p.name} == kept
 
 
-def test_checkpoint_file_on_the_command_line(tmp_path):
-    options = ["simulate", "--trials", 4, "--epsilon", 0.3, "--json", "--checkpoint", tmp_path / "trials"]
+def test_resume_file_on_the_command_line(tmp_path):
+    options = ["simulate", "--trials", 4, "--epsilon", 0.3, "--json", "--resume-file", tmp_path / "trials"]
     first = call(*options, "--lanes", 2, "--chunk", 50)
     assert first.exit_code == 0, first.output
     assert (tmp_path / "trials").stat().st_size > 0
     assert call(*options).stdout == first.stdout
     other = call(*options, "--seed", 1)
     assert other.exit_code == 2
-    assert "checkpoint must belong to the same simulation" in other.stderr
+    assert "resume_file must belong to the same simulation" in other.stderr
 
 
 @pytest.mark.parametrize("biased", [False, True])

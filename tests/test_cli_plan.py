@@ -101,6 +101,6 @@ def test_an_interrupted_plan_shows_only_what_was_simulated(monkeypatch):
     assert "NOTE: interrupted: only what was simulated until then is shown" in done.output
     calls.clear()
     report = json.loads(call(*settings, "--json").stdout)
-    assert [(row["epsilon"], row["how"]) for row in report["forecasts"]] == [(0.4, "simulated")]
+    assert [(row["epsilon"], row["source"]) for row in report["forecasts"]] == [(0.4, "simulated")]
     assert len(report["verdict"]) == 1
     assert report["at_budget"] is None

@@ -48,7 +48,7 @@ import jaxrank.simulation.simulate as engine
 engine.SAVE_SECONDS = 0.05
 algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.01)
 arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
-runs = jr.simulate(jax.random.key(0), algorithm, arms, num_trials={trials}, checkpoint=sys.argv[1], num_lanes=64)
+runs = jr.simulate(jax.random.key(0), algorithm, arms, num_trials={trials}, resume_file=sys.argv[1], num_lanes=64)
 runs.save(sys.argv[2])
 """
 
@@ -104,13 +104,13 @@ def test_a_second_ctrl_c_stops_at_once_and_says_that_short_trials_are_over_repre
         if timeout is None:
             return wait(futures)
         wait(futures, timeout=0.01)
-        if len(pressed) < 2 and desks[0].num_finished >= 100:
+        if len(pressed) < 2 and queues[0].num_finished >= 100:
             pressed.append(True)
             raise KeyboardInterrupt
         return None
 
-    desks = []
-    monkeypatch.setattr(engine, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    queues = []
+    monkeypatch.setattr(engine, "JobQueue", lambda *arguments: queues.append(workers.JobQueue(*arguments)) or queues[0])
     monkeypatch.setattr(engine.concurrent.futures, "wait", wait)
     algorithm = jr.LUCBRank(**{**EASY, "epsilon": 0.001})
     runs = jr.simulate(jax.random.key(0), algorithm, jr.BernoulliArms(means=MEANS), 10**5, chunk_rounds=64)
@@ -121,12 +121,12 @@ def test_a_second_ctrl_c_stops_at_once_and_says_that_short_trials_are_over_repre
 
 def test_an_interrupt_leaves_whole_trials_of_all_instances(monkeypatch):
     def wait(futures, timeout=None, wait=concurrent.futures.wait):
-        if timeout is not None and desks[0].num_finished >= 20 and not desks[0].closing.is_set():
+        if timeout is not None and queues[0].num_finished >= 20 and not queues[0].closing.is_set():
             raise KeyboardInterrupt
         return wait(futures, timeout=timeout)
 
-    desks = []
-    monkeypatch.setattr(engine, "Desk", lambda *arguments: desks.append(workers.Desk(*arguments)) or desks[0])
+    queues = []
+    monkeypatch.setattr(engine, "JobQueue", lambda *arguments: queues.append(workers.JobQueue(*arguments)) or queues[0])
     monkeypatch.setattr(engine.concurrent.futures, "wait", wait)
     stacked = jr.BernoulliArms(means=np.stack([MEANS, MEANS[::-1], MEANS]))
     runs = jr.simulate(jax.random.key(0), jr.LUCBRank(**EASY), stacked, 50_000, num_lanes=8)
@@ -167,14 +167,14 @@ def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
 def test_the_chunk_lowers_for_accelerators(platform):
     """Lowered, not run: nothing that only a CPU can do has crept in."""
     mesh = Mesh(np.asarray(jax.local_devices()[:1]), (lanes.AXIS,))
-    program, plan, _ = lanes.take_apart(jr.LUCBRank(**EASY), jr.Duels.btl(np.linspace(1, 0, 5)), mesh)
+    program, plan, _ = lanes.split_settings(jr.LUCBRank(**EASY), jr.Duels.btl(np.linspace(1, 0, 5)), mesh)
 
     plan = plan._replace(on_cpu=False)
 
     def whole_chunk(job, seed):
         row = lanes.fill(job, jax.random.key(seed), 8, program, plan)
         row, standing = lanes.chunk(row, jnp.full(8, 100), jnp.asarray(100), jnp.asarray(50), program, plan)
-        return standing, lanes.look(row, program, plan)
+        return standing, lanes.results(row, program, plan)
 
     exported = jax.export.export(jax.jit(whole_chunk), platforms=[platform])(jnp.arange(8), jnp.asarray(0))
     assert exported.platforms == (platform,)
@@ -185,7 +185,7 @@ DEVICES = """
 import jax, numpy as np, jaxrank as jr
 algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.2)
 arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
-runs = jr.simulate(jax.random.key(3), algorithm, arms, num_trials=40, num_lanes=7, checkpoints=(50,))
+runs = jr.simulate(jax.random.key(3), algorithm, arms, num_trials=40, num_lanes=7, record_at=(50,))
 print(runs.samples.tolist(), jax.device_count())
 """
 

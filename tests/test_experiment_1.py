@@ -11,7 +11,7 @@ from jaxrank.core.pytrees import pytree_dataclass
 
 def simulate(means, epsilon, num_trials, **options):
     options = {"alpha": 1.1, **options}
-    checkpoints, budget = options.pop("checkpoints", ()), options.pop("max_samples", None)
+    record_at, budget = options.pop("record_at", ()), options.pop("max_samples", None)
     algorithm = jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1, epsilon=epsilon, **options)
     arms = jr.BernoulliArms(means=means)
     return jr.simulate(
@@ -19,7 +19,7 @@ def simulate(means, epsilon, num_trials, **options):
         algorithm,
         arms,
         num_trials=num_trials,
-        checkpoints=checkpoints,
+        record_at=record_at,
         max_samples=budget,
     )
 
@@ -59,8 +59,8 @@ BUDGETS = [1_000, 2_000, 4_000, 8_000, 12_000, 16_000]
 )
 def test_mistake_probability_on_the_way(experiment_1, alpha, expected):
     """The expected curve comes from 400 trials, ours from 1,000: four standard errors of the difference."""
-    runs = simulate(experiment_1, 0.0, 1_000, alpha=alpha, checkpoints=BUDGETS, max_samples=BUDGETS[-1])
-    wrong = np.asarray(jr.metrics.mistakes(runs.orders, experiment_1, (3, 12)))
+    runs = simulate(experiment_1, 0.0, 1_000, alpha=alpha, record_at=BUDGETS, max_samples=BUDGETS[-1])
+    wrong = np.asarray(jr.metrics.mistakes(runs.recorded_orders, experiment_1, (3, 12)))
     expected = np.array(expected)
     slack = 4 * np.sqrt(expected * (1 - expected) * (1 / 400 + 1 / 1_000))
     np.testing.assert_array_less(abs(wrong.mean(axis=0) - expected), slack)

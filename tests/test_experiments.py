@@ -102,18 +102,18 @@ def test_an_interrupted_experiment_goes_on_where_it_was(figure, tmp_path, monkey
     algorithm = jr.LUCBRank(num_items=3, boundaries=(1,), delta=0.1, epsilon=0.2)
     asked, stop = [], True
 
-    def compute(config, desk):
-        first = desk.simulate("first", algorithm, arms, config)
+    def compute(config, recorder):
+        first = recorder.simulate("first", algorithm, arms, config)
         if stop:
             raise KeyboardInterrupt
-        second = desk.simulate("second", algorithm, arms, config)
+        second = recorder.simulate("second", algorithm, arms, config)
         return {"samples": [first.samples.tolist(), second.samples.tolist()]}
 
     real = jr.simulate
 
-    def simulate(*arguments, checkpoint, **settings):
-        asked.append((checkpoint.stem, checkpoint.exists()))
-        return real(*arguments, checkpoint=checkpoint, **settings)
+    def simulate(*arguments, resume_file, **settings):
+        asked.append((resume_file.stem, resume_file.exists()))
+        return real(*arguments, resume_file=resume_file, **settings)
 
     monkeypatch.setattr(jr, "simulate", simulate)
     experiment = figure.Experiment(

@@ -51,10 +51,10 @@ def test_the_widest_gaps_are_found_as_by_trying_all():
         items, fewest = limits.num_items, limits.counts[0]
         widths = rng.normal(size=(items - 1, 3))
         low, high = widths - rng.exponential(size=widths.shape), widths + rng.exponential(size=widths.shape)
-        best = gaps.widest(jnp.asarray(widths), limits)
-        second = gaps.widest(jnp.asarray(widths), limits, best.boundaries)
-        rival = gaps.rival(jnp.asarray(low), jnp.asarray(high), limits, best.boundaries)
-        through = gaps.through_each(jnp.asarray(low), jnp.asarray(high), limits, best.boundaries)
+        best = gaps.best_clustering(jnp.asarray(widths), limits)
+        second = gaps.best_clustering(jnp.asarray(widths), limits, best.boundaries)
+        rival = gaps.best_rival(jnp.asarray(low), jnp.asarray(high), limits, best.boundaries)
+        through = gaps.best_through_each(jnp.asarray(low), jnp.asarray(high), limits, best.boundaries)
         for trial in range(3):
             by_value = sorted(allowed_cuts(limits), key=lambda cuts: -value(widths[:, trial], cuts))
             leader = by_value[0]

@@ -154,6 +154,6 @@ def test_on_two_devices(tmp_path):
 def test_resumed(name, tmp_path):
     """A file with some of the trials, as a kill leaves it, is completed to the same result."""
     whole = simulate(name, num_trials=TRIALS)
-    simulate(name, num_trials=50, checkpoint=tmp_path / "trials", num_lanes=3)
-    again = simulate(name, num_trials=TRIALS, checkpoint=tmp_path / "trials")
+    simulate(name, num_trials=50, resume_file=tmp_path / "trials", num_lanes=3)
+    again = simulate(name, num_trials=TRIALS, resume_file=tmp_path / "trials")
     assert differing(decisions(again), decisions(whole)) == []

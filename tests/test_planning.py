@@ -22,9 +22,9 @@ def test_plan_predicts_what_simulate_takes(name):
     runs = jr.simulate(jax_key(2), algorithm, environment, 200, progress=False)
     forecast = plan.forecasts[-1]
     assert forecast.epsilon == 0.05
-    assert forecast.how == "simulated"
+    assert forecast.source == "simulated"
     assert forecast.samples == pytest.approx(runs.samples.mean(), rel=0.1)
-    assert forecast.low < forecast.samples < forecast.high < forecast.most
+    assert forecast.interval_low < forecast.samples < forecast.interval_high < forecast.quantile_95
     assert forecast.samples < forecast.upper_bound
     assert plan.lower_bounds[0.1] == pytest.approx(10_790, abs=1)
 
@@ -41,9 +41,9 @@ def test_budget_uniform_and_extrapolation():
     assert plan.algorithm == "EvidenceRank"
     assert [row.epsilon for row in plan.forecasts] == [0.3, 0.01]
     first, second = plan.forecasts
-    assert first.how == "simulated"
-    assert second.how == "extrapolated"
-    assert np.isnan(second.low)
+    assert first.source == "simulated"
+    assert second.source == "extrapolated"
+    assert np.isnan(second.interval_low)
     assert second.samples == pytest.approx(first.samples * second.upper_bound / first.upper_bound)
     assert plan.all_pairs is None
     assert not plan.interrupted
@@ -152,7 +152,7 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch):
         monkeypatch.setattr(planning, "simulate", interrupted(biased))
         plan = jr.plan(jr.BernoulliArms(means=MEANS), (1, 3), **settings)
         assert [row.trials for row in plan.forecasts] == trials
-        assert {row.how for row in plan.forecasts} == {"simulated"}
+        assert {row.source for row in plan.forecasts} == {"simulated"}
         assert plan.at_budget is None
         assert plan.interrupted
         assert len(calls) == 2
@@ -161,7 +161,7 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch):
 def test_ties_and_bad_input():
     tied = jr.BernoulliArms(means=np.asarray([0.9, 0.5, 0.5, 0.1]))
     plan = jr.plan(tied, (2,), epsilons=[0.3, 0.0], trials=4, progress=False)
-    assert plan.forecasts[0].how == "simulated"
+    assert plan.forecasts[0].source == "simulated"
     assert plan.forecasts[1].samples == np.inf
     assert plan.lower_bounds[0.1] == np.inf
     good = jr.BernoulliArms(means=MEANS)

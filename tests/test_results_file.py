@@ -30,23 +30,23 @@ def whole():
 
 def test_a_results_file_is_taken_up_again(tmp_path, whole):
     path = tmp_path / "trials"
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+    chex.assert_trees_all_equal(simulate(resume_file=path), whole)
     for lost in (0, 1, 25, 40):
         with sqlite3.connect(path) as database:
             database.execute("DELETE FROM trials WHERE trial * 7 % 40 < ?", (lost,))
         database.close()
-        chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+        chex.assert_trees_all_equal(simulate(resume_file=path), whole)
     path.write_bytes(b"")
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+    chex.assert_trees_all_equal(simulate(resume_file=path), whole)
 
 
 def test_a_finished_simulation_is_not_run_again_but_may_grow(tmp_path, whole, monkeypatch):
     path = tmp_path / "trials"
-    simulate(checkpoint=path, num_trials=25)
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
+    simulate(resume_file=path, num_trials=25)
+    chex.assert_trees_all_equal(simulate(resume_file=path), whole)
     monkeypatch.setattr(lanes, "chunk", None)
-    chex.assert_trees_all_equal(simulate(checkpoint=path), whole)
-    fewer = simulate(checkpoint=path, num_trials=10)
+    chex.assert_trees_all_equal(simulate(resume_file=path), whole)
+    fewer = simulate(resume_file=path, num_trials=10)
     np.testing.assert_array_equal(fewer.samples, whole.samples[:10])
 
 
@@ -56,36 +56,36 @@ def test_a_growing_file_of_stacked_instances(tmp_path):
     def both(trials, **options):
         return jr.simulate(jax.random.key(3), jr.LUCBRank(**EASY), stacked, trials, **options)
 
-    both(5, checkpoint=tmp_path / "trials")
-    chex.assert_trees_all_equal(both(9, checkpoint=tmp_path / "trials"), both(9))
+    both(5, resume_file=tmp_path / "trials")
+    chex.assert_trees_all_equal(both(9, resume_file=tmp_path / "trials"), both(9))
 
 
 def test_a_results_file_of_another_simulation_is_refused(tmp_path):
     path = tmp_path / "trials"
-    simulate(checkpoint=path, max_samples=20)
-    with pytest.raises(ValueError, match=r"checkpoint must belong to the same simulation .*trials' of another one"):
-        simulate(checkpoint=path, max_samples=21)
+    simulate(resume_file=path, max_samples=20)
+    with pytest.raises(ValueError, match=r"resume_file must belong to the same simulation .*trials' of another one"):
+        simulate(resume_file=path, max_samples=21)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) // 2))
-    with pytest.raises(ValueError, match=r"checkpoint must be .*, got .*trials"):
-        simulate(checkpoint=path, max_samples=20)
+    with pytest.raises(ValueError, match=r"resume_file must be .*, got .*trials"):
+        simulate(resume_file=path, max_samples=20)
     path.write_text("item,score\n" + "1,2\n" * 100)
-    with pytest.raises(ValueError, match="checkpoint must be a file that simulate wrote, got"):
-        simulate(checkpoint=path)
+    with pytest.raises(ValueError, match="resume_file must be a file that simulate wrote, got"):
+        simulate(resume_file=path)
     path.unlink()
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE songs (title)")
     database.close()
-    with pytest.raises(ValueError, match=r"checkpoint must be a file that simulate wrote, got .*, another database"):
-        simulate(checkpoint=path)
-    with pytest.raises(ValueError, match="checkpoint must be a file that can be written, got"):
-        simulate(checkpoint=tmp_path / "nowhere" / "trials")
+    with pytest.raises(ValueError, match=r"resume_file must be a file that simulate wrote, got .*, another database"):
+        simulate(resume_file=path)
+    with pytest.raises(ValueError, match="resume_file must be a file that can be written, got"):
+        simulate(resume_file=tmp_path / "nowhere" / "trials")
 
 
 def test_a_results_file_has_one_writer(tmp_path):
     path, shapes = tmp_path / "trials", {"samples": ((), np.dtype(int)), "order": ((2,), np.dtype(np.int32))}
     file = ResultsFile(path, "x", shapes)
-    with pytest.raises(ValueError, match=r"checkpoint must not be in use by another process, got .*trials"):
+    with pytest.raises(ValueError, match=r"resume_file must not be in use by another process, got .*trials"):
         ResultsFile(path, "x", shapes)
     file.append(np.zeros(2, int), np.array([3, 1]), {"samples": np.array([7, 8]), "order": np.eye(2, dtype=np.int32)})
     file.close()

@@ -94,15 +94,15 @@ def test_a_stack_of_standard_deviations(key):
 
 
 @pytest.mark.once
-def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
+def test_orders_are_recorded_at_the_first_round_that_reaches_them(key):
     algorithm = jr.LUCBRank(**EASY)
     arms = jr.BernoulliArms(means=MEANS)
     marks = [3, 50, 51, 400, 10**6]
-    curve = jr.simulate(key, algorithm, arms, num_trials=8, checkpoints=marks, num_lanes=3, chunk_rounds=11)
-    np.testing.assert_array_equal(curve.checkpoints, marks)
-    assert curve.orders.shape == (8, 5, 5)
+    curve = jr.simulate(key, algorithm, arms, num_trials=8, record_at=marks, num_lanes=3, chunk_rounds=11)
+    np.testing.assert_array_equal(curve.record_at, marks)
+    assert curve.recorded_orders.shape == (8, 5, 5)
     chex.assert_trees_all_equal(curve[:6], jr.simulate(key, algorithm, arms, num_trials=8)[:6])
-    np.testing.assert_array_equal(curve.orders[:, -1], curve.order)
+    np.testing.assert_array_equal(curve.recorded_orders[:, -1], curve.order)
     for trial in range(8):
         init_key, ask_key, answer_key = jax.random.split(jax.random.fold_in(key, trial), 3)
         state, samples, turn, seen = algorithm.init(init_key), 0, 0, []
@@ -111,7 +111,7 @@ def test_checkpoints_are_read_at_the_first_round_that_reaches_them(key):
             state = algorithm.tell(state, query, arms.draw(jax.random.fold_in(answer_key, turn), query))
             samples, turn = samples + int(query.mask.sum()), turn + 1
             seen += [np.asarray(algorithm.order(state))] * sum(samples >= mark for mark in marks[len(seen) : 3])
-        np.testing.assert_array_equal(curve.orders[trial, :3], seen)
+        np.testing.assert_array_equal(curve.recorded_orders[trial, :3], seen)
 
 
 def test_one_compilation_across_settings(key):

@@ -42,7 +42,7 @@ def test_ten_thousand_items(graph):
 def test_a_list_and_a_table_give_the_same(monkeypatch):
     data = comparisons("random", 70, 3_000)
     table = jr.fit_btl(data)
-    monkeypatch.setattr(fit_room, "data_of", lambda given, coarse=False: small_list(given, 1_000))
+    monkeypatch.setattr(fit_room, "data_of", lambda given, single_precision=False: small_list(given, 1_000))
     rows = jr.fit_btl(data)
     np.testing.assert_allclose(rows.scores, table.scores, atol=1e-8)
     assert rows.log_likelihood == pytest.approx(table.log_likelihood, rel=1e-12)
@@ -58,7 +58,7 @@ def small_list(given, size):
         return np.concatenate([values, np.zeros(pad, values.dtype)]).reshape(-1, size)
 
     weights = None if given.weights is None else cut(given.weights)
-    return likelihood.List(
+    return likelihood.EdgeList(
         winners=cut(given.winners), losers=cut(given.losers), weights=weights, totals=(given.wins, given.losses)
     )
 

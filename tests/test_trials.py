@@ -40,26 +40,26 @@ def test_uniform_numbers_are_uniform():
 def test_pick_from_a_shared_table_and_from_one_per_trial():
     index = jnp.array([[0, 2], [1, 1]])
     shared = jnp.array([10, 11, 12])
-    np.testing.assert_array_equal(batch_axis.pick(shared, index), [[10, 12], [11, 11]])
+    np.testing.assert_array_equal(batch_axis.gather(shared, index), [[10, 12], [11, 11]])
     own = jnp.array([[10, 20], [11, 21], [12, 22]])
-    np.testing.assert_array_equal(batch_axis.pick(own, index), [[10, 22], [11, 21]])
+    np.testing.assert_array_equal(batch_axis.gather(own, index), [[10, 22], [11, 21]])
 
 
 def test_put_and_add_in_few_and_in_many_rows():
     rng = np.random.default_rng(0)
     table = rng.integers(0, 100, (40, 3))
-    for count in (5, batch_axis.FEW + 1):
+    for count in (5, batch_axis.MAX_UNROLLED_ROWS + 1):
         place = np.stack([rng.permutation(40)[:count] for _ in range(3)], axis=1)
         value = rng.integers(0, 100, place.shape)
         expected, added = table.copy(), table.copy()
         np.put_along_axis(expected, place, value, axis=0)
         np.add.at(added, (place, np.arange(3)[None]), value)
         arrays = (jnp.asarray(table), jnp.asarray(place), jnp.asarray(value))
-        np.testing.assert_array_equal(batch_axis.put(*arrays), expected)
-        np.testing.assert_array_equal(batch_axis.add_at(*arrays), added)
+        np.testing.assert_array_equal(batch_axis.set_rows(*arrays), expected)
+        np.testing.assert_array_equal(batch_axis.add_rows(*arrays), added)
         one = tuple(array[:, 1] for array in arrays)
-        np.testing.assert_array_equal(batch_axis.put(*one), expected[:, 1])
-        np.testing.assert_array_equal(batch_axis.add_at(*one), added[:, 1])
+        np.testing.assert_array_equal(batch_axis.set_rows(*one), expected[:, 1])
+        np.testing.assert_array_equal(batch_axis.add_rows(*one), added[:, 1])
 
 
 @pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
@@ -83,13 +83,13 @@ def test_permutations_are_uniform():
 
 @pytest.mark.parametrize("size", [3, 20])
 def test_one_entry_of_every_trial_is_replaced_in_small_and_large_tables(size):
-    assert (size * size > batch_axis.FEW_PAIRS) == (size == 20)
+    assert (size * size > batch_axis.MAX_UNROLLED_PAIRS) == (size == 20)
     rng = np.random.default_rng(size)
     table, value = rng.normal(size=(size, size, 4)), rng.normal(size=(1, 4))
     row, column = rng.integers(size, size=(2, 1, 4))
-    together = batch_axis.put_one(*(jnp.asarray(x) for x in (table, row, column, value)))
+    together = batch_axis.set_entry(*(jnp.asarray(x) for x in (table, row, column, value)))
     for n in range(4):
         expected = jnp.asarray(table[..., n]).at[row[0, n], column[0, n]].set(value[0, n])
         np.testing.assert_array_equal(together[..., n], expected)
-        alone = batch_axis.put_one(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
+        alone = batch_axis.set_entry(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
         np.testing.assert_array_equal(alone, expected)

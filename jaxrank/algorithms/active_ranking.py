@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import places
+from jaxrank.core.batch_axis import row_indices
 from jaxrank.core.boundaries import Boundaries, cut_points, tied_boundary
 from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import ANYONE, Query
@@ -105,7 +105,7 @@ class ActiveRanking:
         del key
         item = state.priority
         open_places = jnp.any(
-            (places(item.shape, item.dtype)[None] == item[:, None]) & (state.settled < 0)[None], axis=1
+            (row_indices(item.shape, item.dtype)[None] == item[:, None]) & (state.settled < 0)[None], axis=1
         )
         return Query(item=item, opponent=jnp.full_like(item, ANYONE), mask=open_places)
 
@@ -118,7 +118,7 @@ class ActiveRanking:
         size = jnp.sum(active, axis=0, dtype=asked.dtype)
         cluster, leaves = self._clear(answers.means, state.priority, active, size, state.cuts, rounds)
         leaves &= ((asked == size) & (size > 0))[None]
-        boundary = places(state.cuts.shape, state.cuts.dtype)
+        boundary = row_indices(state.cuts.shape, state.cuts.dtype)
         left_above = jnp.sum(leaves[None] & (cluster[None] <= boundary[:, None]), axis=1, dtype=asked.dtype)
         return ActiveRankingState(
             rounds=rounds,
@@ -136,7 +136,7 @@ class ActiveRanking:
         last = jnp.sum(jnp.where(rank[None] == cuts[:, None] - 1, means[None], 0), axis=1)
         first = jnp.sum(jnp.where(rank[None] == cuts[:, None], means[None], 0), axis=1)
         width = self._width(rounds, means.dtype)
-        boundary = places(cuts.shape, cuts.dtype)[:, None]
+        boundary = row_indices(cuts.shape, cuts.dtype)[:, None]
         # Where a boundary has nobody beyond it there is nothing to be clear of.
         below = (cuts == 0)[:, None] | (last[:, None] - means[None] > width[None])
         above = (cuts == size[None])[:, None] | (means[None] - first[:, None] > width[None])

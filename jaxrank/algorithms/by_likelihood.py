@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxrank.core import checks, ranks
-from jaxrank.core.batch_axis import add_at
-from jaxrank.core.prng import another, bits, fold_in, permutation
+from jaxrank.core.batch_axis import add_rows
+from jaxrank.core.prng import bits, fold_in, other_item, permutation
 from jaxrank.core.protocol import ANYONE, Algorithm, Query
 from jaxrank.core.pytrees import leaf, pytree_dataclass
-from jaxrank.fitting.likelihood import Table
+from jaxrank.fitting.likelihood import WinMatrix
 from jaxrank.fitting.solver import maximise
 from jaxrank.stats.links import BTL
 
@@ -89,7 +89,7 @@ class ByLikelihood:
         """What the algorithm asks, every item with an opponent."""
         query = self.algorithm.ask(key, state.inner)
         word = bits(fold_in(key, jnp.ones(key.shape, int)), query.item.shape[0])
-        someone = another(query.item, word, self.num_items)
+        someone = other_item(query.item, word, self.num_items)
         return query._replace(opponent=jnp.where(query.opponent == ANYONE, someone, query.opponent))
 
     def tell(self, state, query, reward) -> ByLikelihoodState:
@@ -100,7 +100,7 @@ class ByLikelihood:
         )
         share = jnp.where(jnp.concatenate([query.mask, query.mask]), jnp.concatenate([reward, 1 - reward]), 0)
         return state._replace(
-            inner=self.algorithm.tell(state.inner, query, reward), wins=add_at(state.wins, place, share)
+            inner=self.algorithm.tell(state.inner, query, reward), wins=add_rows(state.wins, place, share)
         )
 
     def done(self, state):
@@ -118,7 +118,7 @@ class ByLikelihood:
 
     def _fit(self, state) -> Float[Array, "K *T"]:
         def one(wins, start, prior):
-            table = Table(wins=wins.reshape(self.num_items, self.num_items))
+            table = WinMatrix(wins=wins.reshape(self.num_items, self.num_items))
             return jnp.asarray(maximise(table, BTL(), prior, start, jnp.asarray(TOLERANCE, start.dtype)).scores)
 
         prior = jnp.asarray(self.prior, state.scores.dtype)

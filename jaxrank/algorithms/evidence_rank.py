@@ -1,4 +1,4 @@
-"""EvidenceRank: every pair of items from different clusters is proven by itself, and sampled where proof is dearest."""
+"""EvidenceRank: a proof for every pair of items from different clusters, and samples where proof is hardest."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank.algorithms._critical_items import about_critical
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import largest, lift, pick, places, put, put_one, put_pairs
+from jaxrank.core.batch_axis import argmax_rows, expand_items, gather, row_indices, set_entry, set_pairs, set_rows
 from jaxrank.core.boundaries import Boundaries, cut_points, require_gaps
 from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import Number, Query
@@ -19,11 +19,11 @@ from jaxrank.stats.evidence import log_evidence, transport_costs
 from jaxrank.stats.families import Bernoulli, Family
 from jaxrank.stats.numerics import TIE, log
 
-PAUSE = 32
-"""Pulls of a critical item between two looks for pairs that may be proven: a look costs as much as several rounds."""
-BEHIND = 2.0
+PULLS_BETWEEN_TESTS = 32
+"""Pulls of a critical item between two tests of the pairs: a test costs as much as several rounds."""
+MIN_EVIDENCE_LAG = 2.0
 """By how much, at least, the evidence for a pair is behind its cost: the mixture's price."""
-EAGER = 0.8
+RETEST_SHARE = 0.8
 """Share of the evidence still missing by which a pair's cost must grow before it is tested again."""
 
 
@@ -150,7 +150,7 @@ class EvidenceRank:
             priority=priority,
             rank=priority,
             cost=jnp.zeros(square, float),
-            due=jnp.broadcast_to(self.threshold() + BEHIND, square),
+            due=jnp.broadcast_to(self.threshold() + MIN_EVIDENCE_LAG, square),
             active=jnp.ones((count, *key.shape), bool),
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
@@ -170,15 +170,15 @@ class EvidenceRank:
         # Rounds 1, 1 + q, 1 + 2q, ...: in between the same pairs are sampled.
         now = asked & (rounds > 0) & ((rounds - 1) % self._cycle == 0)
         if self._cycle == 1:
-            return self._looked(state, now)
-        return jax.lax.cond(jnp.any(now), lambda: self._looked(state, now), lambda: state)
+            return self._update_pairs(state, now)
+        return jax.lax.cond(jnp.any(now), lambda: self._update_pairs(state, now), lambda: state)
 
     @property
     def _cycle(self) -> int:
-        """Rounds between two looks at the pairs: they are K^2, and a look costs as much as many rounds."""
+        """Rounds between two updates of the pairs, of which there are K^2: an update costs as much as many rounds."""
         return max(1, self.num_items // 25)
 
-    def _looked(self, state: EvidenceRankState, now) -> EvidenceRankState:
+    def _update_pairs(self, state: EvidenceRankState, now) -> EvidenceRankState:
         """The state with everything but the answers brought up to date, in the trials marked by `now`."""
         answers = state.tally
 
@@ -191,18 +191,18 @@ class EvidenceRank:
                 lambda: transport_costs(answers, rank, changed, self.epsilon, self.family),
                 lambda: jnp.zeros((changed.shape[0], *rank.shape), state.cost.dtype),
             )
-            return rank, put_pairs(before[1], jnp.where(where[None], changed, self.num_items), fresh)
+            return rank, set_pairs(before[1], jnp.where(where[None], changed, self.num_items), fresh)
 
-        everyone = places(state.rank.shape, state.critical.dtype)
+        everyone = row_indices(state.rank.shape, state.critical.dtype)
         critical, first = state.critical.reshape(-1, *state.rounds.shape), now & (state.rounds == 1)
         some = follow((state.rank, state.cost), critical, now & ~first)
         # Skipped where no trial is in its first round; the others keep what they have, whoever is in the batch.
         rank, cost = jax.lax.cond(jnp.any(first), lambda: follow(some, everyone, first), lambda: some)
         cluster = ranks.cluster_of_rank(rank, self.boundaries)
-        pause = self._cycle * max(1, PAUSE // (self._cycle * self.pulls_per_item))
+        pause = self._cycle * max(1, PULLS_BETWEEN_TESTS // (self._cycle * self.pulls_per_item))
         test = now & ((state.rounds - 1) % pause == 0)
         due = jax.lax.cond(
-            jnp.any(test), lambda: self._tested(answers, cluster, cost, state.due, test), lambda: state.due
+            jnp.any(test), lambda: self._test_pairs(answers, cluster, cost, state.due, test), lambda: state.due
         )
         active, critical = self._critical(answers, cluster, cost, due, state.priority)
         return state._replace(
@@ -213,11 +213,11 @@ class EvidenceRank:
             critical=jnp.where(now[None, None], critical, state.critical),
         )
 
-    def _tested(self, answers: Tally, cluster, cost, due, now) -> Float[Array, "K K *T"]:
+    def _test_pairs(self, answers: Tally, cluster, cost, due, now) -> Float[Array, "K K *T"]:
         """When to test each pair next, after testing all that may have become provable, one at a time."""
         means, pulls = answers.means, answers.pulls
-        threshold, epsilon = lift(self.threshold()), lift(jnp.asarray(self.epsilon, means.dtype))
-        everyone = places(cluster.shape, cluster.dtype)
+        threshold, epsilon = expand_items(self.threshold()), expand_items(jnp.asarray(self.epsilon, means.dtype))
+        everyone = row_indices(cluster.shape, cluster.dtype)
 
         def lead(row_cluster, row_cost, row_due, cluster, now):
             """By how much a pair's test is overdue, -1 if it is not due."""
@@ -225,19 +225,19 @@ class EvidenceRank:
 
         def test(carry):
             due, most = carry
-            a, waiting = largest(most), jnp.max(most, axis=0)[None] >= 0
-            row = jnp.broadcast_to(a, everyone.shape)
-            ahead = lead(pick(cluster, a), pick(cost, row, everyone), pick(due, row, everyone), cluster, now[None])
-            b = largest(ahead)
+            a, waiting = argmax_rows(most), jnp.max(most, axis=0)[None] >= 0
+            costs, dues = (gather(table, jnp.broadcast_to(a, everyone.shape), everyone) for table in (cost, due))
+            ahead = lead(gather(cluster, a), costs, dues, cluster, now[None])
+            b = argmax_rows(ahead)
             # A trial without a pair to test needs nothing, and is done with at once.
             needed = jnp.where(waiting, threshold, jnp.inf)
             missing = threshold - log_evidence(
-                pick(means, a), pick(pulls, a), pick(means, b), pick(pulls, b), epsilon, needed
+                gather(means, a), gather(pulls, a), gather(means, b), gather(pulls, b), epsilon, needed
             )
-            later = pick(cost, a, b) + jnp.maximum(EAGER * missing, 0.05)
+            later = gather(cost, a, b) + jnp.maximum(RETEST_SHARE * missing, 0.05)
             later = jnp.where(missing <= 0, jnp.inf, later)
-            due = put_one(due, a, b, jnp.where(waiting, later, pick(due, a, b)))
-            return due, put(most, a, jnp.max(jnp.where(everyone == b, -1, ahead), axis=0)[None])
+            due = set_entry(due, a, b, jnp.where(waiting, later, gather(due, a, b)))
+            return due, set_rows(most, a, jnp.max(jnp.where(everyone == b, -1, ahead), axis=0)[None])
 
         most = jnp.max(lead(cluster[:, None], cost, due, cluster[None], now[None, None]), axis=1)
         return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), test, (due, most))[0]
@@ -245,7 +245,7 @@ class EvidenceRank:
     def _critical(self, answers: Tally, cluster, cost, due, priority):
         """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""
         bonus = log(jnp.maximum(answers.pulls, 1).astype(cost.dtype))
-        everyone = places(cluster.shape, cluster.dtype)
+        everyone = row_indices(cluster.shape, cluster.dtype)
 
         def price(row_cost, row_due, row_cluster, row_bonus, cluster=cluster, bonus=bonus):
             open_pair = (row_cluster < cluster) & (row_due < jnp.inf)
@@ -256,10 +256,10 @@ class EvidenceRank:
         for number in range(len(self.boundaries)):
             mine = jnp.where(cluster == number, best, jnp.inf)
             least = jnp.min(mine, axis=0)
-            nearly = jnp.where(jnp.isfinite(least), (1 + TIE[cost.dtype.itemsize]) * least, least)[None]
+            nearly = (1 + TIE[cost.dtype.itemsize]) * least[None]
             a = ranks.first((mine <= nearly)[None], priority)
-            row = jnp.broadcast_to(a, everyone.shape)
-            prices = price(pick(cost, row, everyone), pick(due, row, everyone), pick(cluster, a), pick(bonus, a))
+            costs, dues = (gather(table, jnp.broadcast_to(a, everyone.shape), everyone) for table in (cost, due))
+            prices = price(costs, dues, gather(cluster, a), gather(bonus, a))
             b = ranks.first((prices <= nearly)[None], priority)
             active.append(jnp.isfinite(least))
             pairs.append(jnp.concatenate([a, b]))
@@ -282,14 +282,14 @@ class EvidenceRank:
         """What is proven so far, at what evidence, and what the rest will take."""
         cluster, means, pulls = self.clusters(state), state.tally.means, state.tally.pulls
         rank, shape = ranks.ranks(means, state.priority), state.cost.shape
-        cost = transport_costs(state.tally, rank, places(rank.shape, rank.dtype), self.epsilon, self.family)
+        cost = transport_costs(state.tally, rank, row_indices(rank.shape, rank.dtype), self.epsilon, self.family)
         (mean_a, pulls_a), (mean_b, pulls_b) = (
             [jnp.broadcast_to(jnp.expand_dims(table, axis), shape) for table in (means, pulls)] for axis in (1, 0)
         )
-        epsilon = lift(lift(jnp.asarray(self.epsilon, means.dtype)))
+        epsilon = expand_items(expand_items(jnp.asarray(self.epsilon, means.dtype)))
         evidence = log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon)
         needed, threshold = cluster[:, None] < cluster[None], self.threshold()
-        missing = jnp.where(needed & ~state.proven, jnp.maximum(lift(lift(threshold)) - evidence, 0), 0)
+        missing = jnp.where(needed & ~state.proven, jnp.maximum(expand_items(expand_items(threshold)) - evidence, 0), 0)
         rate = cost / jnp.maximum(pulls_a + pulls_b, 1).astype(means.dtype)
         return Certificate(
             needed=needed,

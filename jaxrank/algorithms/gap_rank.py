@@ -9,14 +9,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank.algorithms._critical_items import about_critical
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import pick, places, put
+from jaxrank.core.batch_axis import gather, row_indices, set_rows
 from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import Number, Query
 from jaxrank.core.pytrees import leaf, pytree_dataclass, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats import gaps
 from jaxrank.stats.families import Bernoulli, Family
-from jaxrank.stats.gaps import Cuts, Limits, Sizes
+from jaxrank.stats.gaps import Clusters, Limits, Sizes
 from jaxrank.stats.numerics import TIE
 from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate, Mixture
 from jaxrank.stats.tracked_bounds import Bounds, no_bounds, tracked_bounds
@@ -31,9 +31,9 @@ class GapRankState(NamedTuple):
     priority: Int[Array, "K *T"]
     """A random permutation that breaks ties, drawn once per trial."""
     bounds: Bounds
-    leader: Cuts
+    leader: Clusters
     """The clustering with the widest gaps for sure, and how wide they are on average at least."""
-    rival: Cuts
+    rival: Clusters
     """Among all others the one that may be better by most; its value is for comparison with the leader's only."""
     active: Bool[Array, "D *T"]
     """Boundaries still sampled: first the leader's, then the rival's."""
@@ -59,7 +59,7 @@ class Clustering(NamedTuple):
     possible: Bool[Array, "k *T"]
     """For every rank but the last, whether the best clustering may have a boundary after it."""
     ambiguous: Bool[Array, "*T"]
-    """Whether another clustering may be better, be it within epsilon, or the clusters are not told apart."""
+    """Whether another clustering may be better, even if by less than epsilon, or the clusters are not told apart."""
 
 
 @pytree_dataclass
@@ -156,9 +156,9 @@ class GapRank:
             return
         with jax.ensure_compile_time_eval():
             step = jnp.asarray(np.moveaxis(np.diff(np.sort(-values)), -1, 0), float)
-            best = gaps.widest(step, self.limits)
-            second = gaps.widest(step, self.limits, best.boundaries)
-            apart = bool(jnp.all(gaps.at(step, best.boundaries) > 1e-6))
+            best = gaps.best_clustering(step, self.limits)
+            second = gaps.best_clustering(step, self.limits, best.boundaries)
+            apart = bool(jnp.all(gaps.gaps_at(step, best.boundaries) > 1e-6))
             tied = bool(jnp.any((best.value - second.value <= 1e-6) & jnp.asarray(tolerance == 0)))
         checks.require(apart, "max_samples", "must be given where items at the best boundaries are tied", None)
         checks.require(not tied, "epsilon", "must be above 0, or max_samples given, where clusterings are tied", 0)
@@ -181,7 +181,7 @@ class GapRank:
         asked = jnp.any(query.mask, axis=0)
         opening = jnp.any(answers.pulls == 0, axis=0)
         rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
-        everyone = places(answers.pulls.shape, query.item.dtype)
+        everyone = row_indices(answers.pulls.shape, query.item.dtype)
         bounds = tracked_bounds(
             state.bounds, answers.means, answers.pulls, self._threshold(answers, rounds), self.family, everyone
         )
@@ -190,19 +190,21 @@ class GapRank:
 
     def _standing(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
         """Leader and rival by these bounds, and what to sample to tell them apart."""
-        lower, upper = (pick(bound, _sorted(bound, priority)) for bound in (bounds.lower, bounds.upper))
-        lowest, highest = gaps.bounds(lower, upper)
-        leader = gaps.widest(lowest, self.limits)
-        leader = leader._replace(value=gaps.average(lowest, leader.boundaries))
-        rival = gaps.rival(lowest, highest, self.limits, leader.boundaries)
-        apart = gaps.at(lowest, leader.boundaries) > 0
+        lower, upper = (gather(bound, _sorted(bound, priority)) for bound in (bounds.lower, bounds.upper))
+        lowest, highest = gaps.gap_bounds(lower, upper)
+        leader = gaps.best_clustering(lowest, self.limits)
+        leader = leader._replace(value=gaps.average_gap(lowest, leader.boundaries))
+        rival = gaps.best_rival(lowest, highest, self.limits, leader.boundaries)
+        apart = gaps.gaps_at(lowest, leader.boundaries) > 0
         decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
         # Within the tolerance another clustering may still be better, and have what this one lacks: sides that part.
         decided &= jnp.all(apart, axis=0) | (leader.value >= rival.value)
         # What both have cancels, unless it is a share of two averages of different length.
-        alike = gaps.number_of(leader.boundaries, self.num_items) == gaps.number_of(rival.boundaries, self.num_items)
+        alike = gaps.num_boundaries(leader.boundaries, self.num_items) == gaps.num_boundaries(
+            rival.boundaries, self.num_items
+        )
         mine, others = (
-            (cuts.boundaries < self.num_items) & ~(gaps.among(cuts.boundaries, rest.boundaries) & alike[None])
+            (cuts.boundaries < self.num_items) & ~(gaps.is_among(cuts.boundaries, rest.boundaries) & alike[None])
             for cuts, rest in ((leader, rival), (rival, leader))
         )
         active = jnp.concatenate([(mine & ~decided[None]) | ~apart, others & ~decided[None]])
@@ -249,22 +251,22 @@ class GapRank:
 
     def clustering(self, state: GapRankState) -> Clustering:
         """What is known of the widest gaps, and what else is possible."""
-        lowest, highest = gaps.bounds(
+        lowest, highest = gaps.gap_bounds(
             *(-jnp.sort(-bound, axis=0) for bound in (state.bounds.lower, state.bounds.upper))
         )
         leader = state.leader
-        has = gaps.among(places(lowest.shape, int) + 1, leader.boundaries)
-        beyond = ~has & (gaps.through_each(lowest, highest, self.limits, leader.boundaries) >= leader.value[None])
-        gap_lower, rival = gaps.at(lowest, leader.boundaries), state.rival
+        has = gaps.is_among(row_indices(lowest.shape, int) + 1, leader.boundaries)
+        beyond = ~has & (gaps.best_through_each(lowest, highest, self.limits, leader.boundaries) >= leader.value[None])
+        gap_lower, rival = gaps.gaps_at(lowest, leader.boundaries), state.rival
         open_end = (rival.value > leader.value) | (state.rounds == 0)
         return Clustering(
             boundaries=leader.boundaries,
             certified=self.done(state),
             gap_lower=gap_lower,
-            gap_upper=gaps.at(highest, leader.boundaries),
+            gap_upper=gaps.gaps_at(highest, leader.boundaries),
             average_lower=leader.value,
             rival=rival.boundaries,
-            rival_upper=gaps.average(highest, rival.boundaries),
+            rival_upper=gaps.average_gap(highest, rival.boundaries),
             possible=has | beyond,
             ambiguous=jnp.any(beyond, axis=0) | jnp.any(gap_lower <= 0, axis=0) | open_end,
         )
@@ -273,8 +275,8 @@ class GapRank:
 def _sorted(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
     """The items, largest score first."""
     rank = ranks.ranks(scores, priority)
-    everyone = places(rank.shape, rank.dtype)
-    return put(everyone, rank, everyone)
+    everyone = row_indices(rank.shape, rank.dtype)
+    return set_rows(everyone, rank, everyone)
 
 
 def _uncertain(
@@ -294,5 +296,5 @@ def _uncertain(
         return ranks.first(side & (masked >= most - near), priority)
 
     farthest, closest = extreme(reach), extreme(sure)
-    width, other = (pick(reach - sure, item) for item in (farthest, closest))
+    width, other = (gather(reach - sure, item) for item in (farthest, closest))
     return jnp.where(width >= (1 - tie) * other, farthest, closest)

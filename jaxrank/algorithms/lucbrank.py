@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int
 
 from jaxrank.algorithms._critical_items import about_critical
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import lift, places
+from jaxrank.core.batch_axis import expand_items, row_indices
 from jaxrank.core.boundaries import Boundaries, cut_points, require_gaps
 from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import Number, Query
@@ -159,7 +159,7 @@ class LUCBRank:
         near = jnp.where(jnp.isfinite(overlap), TIE[means.dtype.itemsize] * jnp.abs(overlap), 0)
         last_above = ranks.first(low <= (least + near)[:, None], state.priority)
         first_below = ranks.first(high >= (most - near)[:, None], state.priority)
-        settled = (overlap < lift(jnp.asarray(self.epsilon, means.dtype))) & (rounds > 1)[None]
+        settled = (overlap < expand_items(jnp.asarray(self.epsilon, means.dtype))) & (rounds > 1)[None]
         return LUCBRankState(
             rounds=rounds,
             tally=answers,
@@ -183,7 +183,7 @@ class LUCBRank:
         if self.pulls_per_item == 1:
             return some
         opening = (state.rounds == 0)[None]
-        everyone = places(state.rank.shape, critical.dtype)
+        everyone = row_indices(state.rank.shape, critical.dtype)
 
         def with_openings():
             return jax.tree.map(lambda new, old: jnp.where(opening, new, old), follow(everyone), some)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import largest, places
+from jaxrank.core.batch_axis import argmax_rows, row_indices
 from jaxrank.core.boundaries import Boundaries, complete, cut_points
 from jaxrank.core.prng import bits, permutation
 from jaxrank.core.protocol import Query
@@ -27,7 +27,7 @@ class QuicksortState(NamedTuple):
     """One past the block's last rank."""
     runs: Int[Array, "*T"]
     """Runs completed."""
-    places: Int[Array, "K *T"]
+    rank_sums: Int[Array, "K *T"]
     """Twice the sum over completed runs of an item's rank, the middle of its block."""
 
 
@@ -80,7 +80,7 @@ class Quicksort:
             low=none,
             high=jnp.full_like(none, self.num_items),
             runs=zero,
-            places=none,
+            rank_sums=none,
         )
 
     def ask(self, key, state) -> Query:
@@ -89,8 +89,8 @@ class Quicksort:
         first = jnp.min(jnp.where(open_items, state.low, self.num_items), axis=0)
         block = open_items & (state.low == first[None])
         word = jnp.where(block, bits(key, self.num_items) >> 1, 0).astype(jnp.int32)
-        everyone = places(state.low.shape, state.low.dtype)
-        pivot = largest(word + block.astype(jnp.int32))
+        everyone = row_indices(state.low.shape, state.low.dtype)
+        pivot = argmax_rows(word + block.astype(jnp.int32))
         more = True if self.repeats is None else (state.runs < self.repeats)[None]
         return Query(
             item=everyone, opponent=jnp.broadcast_to(pivot, everyone.shape), mask=block & (everyone != pivot) & more
@@ -115,7 +115,7 @@ class Quicksort:
         new_high = jnp.where(pivot, middle[None] + 1, jnp.where(before, middle[None], state.high))
         new_low, new_high = jnp.where(whole, new_low, state.low), jnp.where(whole, new_high, state.high)
         ended = (whole & ~jnp.any(self._unsorted(new_low, new_high), axis=0, keepdims=True))[0]
-        total = state.places + jnp.where(ended[None], new_low + new_high - 1, 0)
+        total = state.rank_sums + jnp.where(ended[None], new_low + new_high - 1, 0)
         return QuicksortState(
             rounds=state.rounds + (asked > 0).astype(state.rounds.dtype),
             tally=tally.add_duels(state.tally, query, reward),
@@ -123,7 +123,7 @@ class Quicksort:
             low=jnp.where(ended[None], 0, new_low),
             high=jnp.where(ended[None], self.num_items, new_high),
             runs=state.runs + ended.astype(state.runs.dtype),
-            places=total,
+            rank_sums=total,
         )
 
     def done(self, state):
@@ -135,6 +135,6 @@ class Quicksort:
     def order(self, state):
         """By the mean rank over completed runs; in the first run by the blocks as they stand."""
         now = state.low + state.high - 1
-        standing = jnp.where((state.runs > 0)[None], state.places, now)
+        standing = jnp.where((state.runs > 0)[None], state.rank_sums, now)
         rank = ranks.ranks(-standing.astype(jnp.result_type(float)), state.priority)
         return jnp.argsort(rank, axis=0).astype(rank.dtype)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from jaxrank.core import checks, ranks, tally
-from jaxrank.core.prng import another, bits, permutation
+from jaxrank.core.prng import bits, other_item, permutation
 from jaxrank.core.protocol import ANYONE, Query
 from jaxrank.core.pytrees import pytree_dataclass, static
 from jaxrank.core.tally import Tally
@@ -66,7 +66,7 @@ class Uniform:
         word = bits(key, 2 * count)
         # A word modulo K is off from uniform by less than K / 2^32.
         item = (word[:count] % jnp.uint32(self.num_items)).astype(state.priority.dtype)
-        return Query(item, another(item, word[count:], self.num_items), jnp.ones(item.shape, bool))
+        return Query(item, other_item(item, word[count:], self.num_items), jnp.ones(item.shape, bool))
 
     def tell(self, state, query, reward) -> UniformState:
         """Count."""

@@ -258,14 +258,18 @@ def _table(report: dict[str, Any]) -> str:
         return f"{value:{width},.0f}" if value is not None else f"{'-':>{width}s}"
 
     for row in report["forecasts"]:
-        span = f"{row['low']:,.0f} to {row['high']:,.0f}" if row["low"] is not None else f"({row['how']})"
+        span = (
+            f"{row['interval_low']:,.0f} to {row['interval_high']:,.0f}"
+            if row["interval_low"] is not None
+            else f"({row['source']})"
+        )
         if row["samples"] is None:
             span = "(never: means are tied)"
         bound = "  " + shown(row["upper_bound"], 14) if with_bound else ""
         cost = "" if report["price"] is None else ("  " + shown(row["cost"], 14))
         lines.append(
             f"  {row['epsilon']:7g}  {row['delta']:5g}  {shown(row['samples'], 14)}  {span:>26s}"
-            f"  {shown(row['most'], 18)}{bound}{cost}"
+            f"  {shown(row['quantile_95'], 18)}{bound}{cost}"
         )
     lines.append("")
     for delta, bound in report["lower_bounds"].items():

@@ -35,7 +35,7 @@ def simulate(
     trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
-    checkpoint: Annotated[
+    resume_file: Annotated[
         Path | None, typer.Option(help="Keep finished trials in this file and resume from it.")
     ] = None,
     lanes: Annotated[int | None, typer.Option(help="Trials under way at once; chosen by rule if not given.")] = None,
@@ -56,7 +56,7 @@ def simulate(
         algorithm = _algorithm(
             len(values), boundaries, sizes, clusters, delta, epsilon, ranking, alpha, smallest, largest
         )
-        engine = {"checkpoint": checkpoint, "num_lanes": lanes, "chunk_rounds": chunk}
+        engine = {"resume_file": resume_file, "num_lanes": lanes, "chunk_rounds": chunk}
         report, runs = _simulate(values, scores is not None, algorithm, trials, seed, budget, engine)
         if out is not None:
             runs.save(str(out))
@@ -159,7 +159,7 @@ def _found(means, found, limits) -> tuple[list[int], list[dict[str, Any]]]:
     def plain(boundaries) -> tuple[int, ...]:
         return tuple(int(cut) for cut in boundaries if cut < limits.num_items)
 
-    best = gaps.widest(jnp.asarray(np.diff(np.sort(-means))), limits)
+    best = gaps.best_clustering(jnp.asarray(np.diff(np.sort(-means))), limits)
     counts = collections.Counter(plain(row) for row in found)
     rows = [{"boundaries": list(cuts), "trials": count} for cuts, count in counts.most_common()]
     return list(plain(best.boundaries)), rows

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
 
-def places(shape: tuple[int, ...], dtype) -> Int[Array, "K *T"]:
+def row_indices(shape: tuple[int, ...], dtype) -> Int[Array, "K *T"]:
     """The index along the first axis, at every entry."""
     return jax.lax.broadcasted_iota(dtype, shape, 0)
 
 
-def pick(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Array, "B *T"]:
+def gather(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Array, "B *T"]:
     """table[index], where the table is either shared by all trials or has a trailing trial axis of its own."""
     here = _here(*index) if table.ndim > len(index) else index
     return table.at[here].get(mode="promise_in_bounds", wrap_negative_indices=False)
@@ -29,49 +29,51 @@ def _here(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
     return (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, 1))
 
 
-def largest(table: Shaped[Array, "K *T"]) -> Int[Array, "1 *T"]:
+def argmax_rows(table: Shaped[Array, "K *T"]) -> Int[Array, "1 *T"]:
     """Where the largest entry of each trial stands."""
     return jnp.argmax(table, axis=0).astype(int)[None]
 
 
-FEW = 16
-"""Up to this many places, comparing each with all rows beats a scatter on a CPU."""
-LONG = 2**12
-"""Rows from which it does not."""
-FEW_PAIRS = 256
-"""The same for pairs: rows of a table times places in it."""
+MAX_UNROLLED_ROWS = 16
+"""Up to this many updates, comparing each with all rows beats a scatter on a CPU."""
+MIN_SCATTER_ROWS = 2**12
+"""From this many rows on, a scatter is faster."""
+MAX_UNROLLED_PAIRS = 256
+"""The same for tables of pairs: rows times updates."""
 
 
-def put(table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]) -> Shaped[Array, "K *T"]:
+def set_rows(
+    table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]
+) -> Shaped[Array, "K *T"]:
     """The table with these rows replaced; a place may be named twice with the same value."""
-    if place.shape[0] > FEW:
+    if place.shape[0] > MAX_UNROLLED_ROWS:
         return _each_column(lambda t, p, v: t.at[p].set(v), table, place, value)
-    everyone = places(table.shape, place.dtype)
+    everyone = row_indices(table.shape, place.dtype)
     for number in range(place.shape[0]):
         table = jnp.where(everyone == place[number][None], value[number][None], table)
     return table
 
 
-def add_at(
+def add_rows(
     table: Shaped[Array, "K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B *T"]
 ) -> Shaped[Array, "K *T"]:
     """The table with these amounts added to these rows."""
-    if place.shape[0] > FEW or table.shape[0] >= LONG:
+    if place.shape[0] > MAX_UNROLLED_ROWS or table.shape[0] >= MIN_SCATTER_ROWS:
         return _each_column(lambda t, p, v: t.at[p].add(v), table, place, value)
-    everyone = places(table.shape, place.dtype)
+    everyone = row_indices(table.shape, place.dtype)
     for number in range(place.shape[0]):
         table = table + jnp.where(everyone == place[number][None], value[number][None], 0)
     return table
 
 
-def put_pairs(
+def set_pairs(
     table: Shaped[Array, "K K *T"], place: Int[Array, "B *T"], value: Shaped[Array, "B K *T"]
 ) -> Shaped[Array, "K K *T"]:
-    """A symmetric table of pairs with these items' rows and columns replaced; `put` in two dimensions.
+    """A symmetric table of pairs with these items' rows and columns replaced; `set_rows` in two dimensions.
 
     A place outside the table is left out.
     """
-    if table.shape[0] * place.shape[0] > FEW_PAIRS:
+    if table.shape[0] * place.shape[0] > MAX_UNROLLED_PAIRS:
 
         def each(table, place, value):
             return table.at[place].set(value, mode="drop").at[:, place].set(value.T, mode="drop")
@@ -84,11 +86,11 @@ def put_pairs(
     return table
 
 
-def put_one(
+def set_entry(
     table: Shaped[Array, "K K *T"], row: Int[Array, "1 *T"], column: Int[Array, "1 *T"], value: Shaped[Array, "1 *T"]
 ) -> Shaped[Array, "K K *T"]:
     """The table with one entry of each trial replaced."""
-    if table.shape[0] * table.shape[1] <= FEW_PAIRS:
+    if table.shape[0] * table.shape[1] <= MAX_UNROLLED_PAIRS:
         rows, columns = (jax.lax.broadcasted_iota(row.dtype, table.shape, axis) for axis in (0, 1))
         return jnp.where((rows == row[None]) & (columns == column[None]), value[None], table)
     return table.at[_here(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
@@ -99,6 +101,6 @@ def _each_column(function, table, place, value):
     return function(*tables) if place.ndim == 1 else jax.vmap(function, in_axes=-1, out_axes=-1)(*tables)
 
 
-def lift(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
+def expand_items(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
     """One number per trial, made to face arrays with a leading axis; a number shared by all trials stays as it is."""
     return number if number.ndim == 0 else number[None]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Shaped, UInt
 
-from jaxrank.core.batch_axis import places
+from jaxrank.core.batch_axis import row_indices
 
 
 def fold_in(key: Key[Array, "*T"], number: Int[Array, "*T"]) -> Key[Array, "*T"]:
@@ -21,7 +21,7 @@ def split(key: Key[Array, "*T"], count: int) -> Key[Array, "n *T"]:
     """`jax.random.split` for every trial."""
     if not _is_threefry(key):
         return each_key(lambda one: jax.random.split(one, count), key)
-    counter = places((count, *key.shape), jnp.uint32)
+    counter = row_indices((count, *key.shape), jnp.uint32)
     return fold_in(jnp.broadcast_to(key[None], counter.shape), counter)
 
 
@@ -42,7 +42,7 @@ def bits(key: Key[Array, "*T"], count: int) -> UInt[Array, "n *T"]:
     if not _is_threefry(key):
         return each_key(lambda one: jax.random.bits(one, (count,), jnp.uint32), key)
     data = jax.random.key_data(key)
-    counter = places(((count + 1) // 2, *key.shape), jnp.uint32)
+    counter = row_indices(((count + 1) // 2, *key.shape), jnp.uint32)
     first, second = (jnp.broadcast_to(data[..., word][None], counter.shape) for word in (0, 1))
     return jnp.concatenate(_threefry(first, second, counter, jnp.zeros_like(counter)))[:count]
 
@@ -52,7 +52,7 @@ def permutation(key: Key[Array, "*T"], count: int) -> Int[Array, "n *T"]:
     return jnp.argsort(bits(key, count), axis=0).astype(jnp.result_type(int))
 
 
-def another(item: Int[Array, "B *T"], word: UInt[Array, "B *T"], num_items: int) -> Int[Array, "B *T"]:
+def other_item(item: Int[Array, "B *T"], word: UInt[Array, "B *T"], num_items: int) -> Int[Array, "B *T"]:
     """A random item other than the one given, from a random word, whose remainder is uniform up to K / 2^32."""
     place = (word % jnp.uint32(num_items - 1)).astype(item.dtype)
     return jnp.where(place < item, place, place + 1)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank.core.batch_axis import pick, places, put
+from jaxrank.core.batch_axis import gather, row_indices, set_rows
 
 
 def ranks(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
@@ -28,8 +28,8 @@ def updated_ranks(
     """
     if changed.shape[0] >= min(rank.shape[0], 256):
         return ranks(scores, priority)
-    mover_rank, mover_score, mover_priority = (pick(table, changed) for table in (rank, scores, priority))
-    slot = places(changed.shape, changed.dtype)
+    mover_rank, mover_score, mover_priority = (gather(table, changed) for table in (rank, scores, priority))
+    slot = row_indices(changed.shape, changed.dtype)
     repeated = jnp.any((changed[:, None] == changed[None]) & (slot[:, None] < slot[None]), axis=0)
 
     # Rows are movers, columns items: whether the item stands before the mover now, and whether it did.
@@ -41,7 +41,7 @@ def updated_ranks(
         1 - repeated[:, None].astype(rank.dtype)
     )
     moved = rank + jnp.sum(passed, axis=0, dtype=rank.dtype)
-    return put(moved, changed, new_rank)
+    return set_rows(moved, changed, new_rank)
 
 
 def above(rank: Int[Array, "K *T"], points: tuple[int, ...]) -> Bool[Array, "C K *T"]:
@@ -57,5 +57,5 @@ def cluster_of_rank(rank: Int[Array, "..."], points: tuple[int, ...]) -> Int[Arr
 def first(candidates: Bool[Array, "C K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "C *T"]:
     """The candidate with the lowest priority number in every row."""
     winner = jnp.min(jnp.where(candidates, priority[None], priority.shape[0]), axis=1)
-    everyone = places(priority.shape, priority.dtype)
+    everyone = row_indices(priority.shape, priority.dtype)
     return jnp.sum(jnp.where(priority[None] == winner[:, None], everyone[None], 0), axis=1, dtype=priority.dtype)

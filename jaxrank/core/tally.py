@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import add_at
+from jaxrank.core.batch_axis import add_rows
 from jaxrank.core.protocol import Query
 
 
@@ -43,8 +43,8 @@ def add(tally: Tally, query: Query, reward: Float[Array, "B *T"], low: float = -
     answers, asked = checks.concrete(reward), checks.concrete(query.mask)
     if answers is not None and asked is not None:
         checks.inside("reward", answers[asked], low, high, closed=(True, True))
-    pulls = add_at(tally.pulls, query.item, query.mask.astype(tally.pulls.dtype))
-    total = add_at(jnp.zeros_like(tally.sums), query.item, jnp.where(query.mask, reward, 0))
+    pulls = add_rows(tally.pulls, query.item, query.mask.astype(tally.pulls.dtype))
+    total = add_rows(jnp.zeros_like(tally.sums), query.item, jnp.where(query.mask, reward, 0))
     sums, lost = _two_sum(tally.sums, tally.lost + total)
     return Tally(pulls=pulls, sums=sums, lost=lost)
 

@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import lift, pick
+from jaxrank.core.batch_axis import expand_items, gather
 from jaxrank.core.prng import each_key, uniform
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats import families
@@ -35,7 +35,7 @@ class _Arms:
         checks.require(shape[-1] >= 2, "means", "must name at least two items", shape[-1])
 
     def _mean_of(self, query):
-        return pick(jnp.asarray(self.means, float), query.item)
+        return gather(jnp.asarray(self.means, float), query.item)
 
 
 @pytree_dataclass
@@ -68,7 +68,7 @@ class GaussianArms(_Arms):
         """See `Environment`."""
         mean = self._mean_of(query)
         noise = each_key(lambda one: jax.random.normal(one, mean.shape[:1]), key)
-        return mean + lift(jnp.asarray(self.sigma, mean.dtype)) * noise
+        return mean + expand_items(jnp.asarray(self.sigma, mean.dtype)) * noise
 
 
 @pytree_dataclass

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import lift, pick
+from jaxrank.core.batch_axis import expand_items, gather
 from jaxrank.core.prng import bits
 from jaxrank.core.protocol import ANYONE
 from jaxrank.core.pytrees import leaf, pytree_dataclass, static
@@ -94,7 +94,7 @@ class Duels(_Meetings):
 
     def win_probability(self, item, opponent):
         """The matrix entry."""
-        return pick(jnp.asarray(self.probabilities, float), item, opponent)
+        return gather(jnp.asarray(self.probabilities, float), item, opponent)
 
     def check(self) -> None:
         """A K x K matrix of probabilities with P_ij + P_ji = 1; the diagonal is not looked at."""
@@ -150,7 +150,7 @@ class ScoredDuels(_Meetings):
     def win_probability(self, item, opponent):
         """The model's link of the two scores."""
         scores = jnp.asarray(self.scores, float)
-        gap, noise = pick(scores, item) - pick(scores, opponent), lift(jnp.asarray(self.noise, float))
+        gap, noise = gather(scores, item) - gather(scores, opponent), expand_items(jnp.asarray(self.noise, float))
         if self.model in LINKS:
             return LINKS[self.model].probability(gap / noise)
         return jnp.where(gap > 0, 1 - noise, jnp.where(gap < 0, noise, 0.5))

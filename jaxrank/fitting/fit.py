@@ -12,9 +12,9 @@ from jaxrank.core import checks
 from jaxrank.data.comparisons import Comparisons
 from jaxrank.data.connectivity import is_close, is_strong, is_strong_table
 from jaxrank.fitting.banded import band_of, newton_on_band
-from jaxrank.fitting.likelihood import List, Table, data_of
+from jaxrank.fitting.likelihood import EdgeList, WinMatrix, data_of
 from jaxrank.fitting.result import ELO, Fit, Scale
-from jaxrank.fitting.solver import Solution, climb, maximise, newton, rough_scores
+from jaxrank.fitting.solver import Solution, lbfgs, maximise, newton, rough_scores
 from jaxrank.stats.links import BTL, LINKS, Link
 
 COARSE = 1e-5
@@ -94,7 +94,7 @@ def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit
 def _solve(comparisons: Comparisons, link: Link, prior: float, start, tolerance: float) -> Solution:
     """L-BFGS where the items are close to each other; what it leaves open, and the rest, by Newton's method."""
     with jax.enable_x64(True):
-        data = data_of(comparisons, coarse=tolerance >= COARSE)
+        data = data_of(comparisons, single_precision=tolerance >= COARSE)
         if prior > 0 or _require_scores(comparisons, data):
             solution = _on_host(_climb(data, link, prior, start, tolerance))
             if solution.converged:
@@ -105,7 +105,7 @@ def _solve(comparisons: Comparisons, link: Link, prior: float, start, tolerance:
         rows = comparisons.added_up()
         if (band := band_of(rows)) is not None:
             return newton_on_band(band, link, prior, solution, tolerance)
-        data = Table(wins=rows.matrix()) if rows.num_items <= MOST_FOR_A_MATRIX else data_of(rows)
+        data = WinMatrix(wins=rows.matrix()) if rows.num_items <= MOST_FOR_A_MATRIX else data_of(rows)
         return _on_host(_newton(data, link, prior, solution, tolerance))
 
 
@@ -116,7 +116,7 @@ def _on_host(solution: Solution) -> Solution:
 
 @jax.jit
 def _climb(data, link, prior, start, tolerance) -> Solution:
-    return climb(data, link, jnp.asarray(prior, float), start, jnp.asarray(tolerance, float))
+    return lbfgs(data, link, jnp.asarray(prior, float), start, jnp.asarray(tolerance, float))
 
 
 @jax.jit
@@ -124,9 +124,9 @@ def _newton(data, link, prior, begun, tolerance) -> Solution:
     return newton(data, link, jnp.asarray(prior, float), begun, jnp.asarray(tolerance, float))
 
 
-def _require_scores(comparisons: Comparisons, data: Table | List) -> bool:
+def _require_scores(comparisons: Comparisons, data: WinMatrix | EdgeList) -> bool:
     """Raise, naming the items, unless wins link every item with every other in both directions; say if by few steps."""
-    if isinstance(data, Table):
+    if isinstance(data, WinMatrix):
         close, exist = True, is_strong_table(np.asarray(data.wins))
     else:
         edges = comparisons._edges()
@@ -157,7 +157,7 @@ def btl_scores(
     link = BTL() if link is None else link
     wins = jnp.asarray(wins, float)
     prior = jnp.asarray(prior, wins.dtype)
-    table = Table(wins=wins)
+    table = WinMatrix(wins=wins)
     first = None if start is None else jax.lax.stop_gradient(jnp.asarray(start, wins.dtype))
     if tolerance is None:
         tolerance = 3e-6 if wins.dtype.itemsize == 4 else 1e-9
@@ -191,6 +191,6 @@ def btl_scores_of_many(
     number = functools.partial(jnp.asarray, dtype=wins.dtype)
 
     def one(job):
-        return maximise(Table(wins=job[0]), link, number(prior), job[1], number(tolerance))
+        return maximise(WinMatrix(wins=job[0]), link, number(prior), job[1], number(tolerance))
 
     return jax.lax.map(one, (wins, start), batch_size=20)

@@ -23,11 +23,11 @@ SHORT = 2**17
 
 
 @pytree_dataclass
-class Table:
+class WinMatrix:
     """Answers as a K x K matrix of wins: cheapest where most pairs were compared."""
 
     wins: Float[AnyArray, "K K"] = leaf(2)
-    coarse: bool = static(default=False)
+    single_precision: bool = static(default=False)
     """Whether the gradient is worked out in 32 bit, answer by answer; sums keep the precision of the scores."""
 
     @property
@@ -41,7 +41,7 @@ class Table:
 
     def gradient(self, link: Link, scores: Scores) -> Scores:
         """Of the log-likelihood."""
-        kind = jnp.float32 if self.coarse else scores.dtype
+        kind = jnp.float32 if self.single_precision else scores.dtype
         pull = self.wins.astype(kind) * link.slope(_gaps(scores.astype(kind)))
         return jnp.sum(pull, axis=1, dtype=scores.dtype) - jnp.sum(pull, axis=0, dtype=scores.dtype)
 
@@ -70,7 +70,7 @@ def _gaps(scores):
 
 
 @pytree_dataclass
-class List:
+class EdgeList:
     """Answers row by row, in chunks: memory is set by the chunk, not by the number of answers.
 
     Rows that fill up the last chunk compare item 0 with itself, which changes neither gradient nor curvature.
@@ -82,7 +82,7 @@ class List:
     """None stands for ones."""
     totals: tuple[Float[AnyArray, "K"], Float[AnyArray, "K"]] = leaf(1)
     """Wins and losses of every item."""
-    coarse: bool = static(default=False)
+    single_precision: bool = static(default=False)
     """See `Table`."""
 
     def _sum(self, start, term, dtype):
@@ -115,7 +115,7 @@ class List:
 
     def gradient(self, link: Link, scores: Scores) -> Scores:
         """See `Table`."""
-        near = scores.astype(jnp.float32) if self.coarse else scores
+        near = scores.astype(jnp.float32) if self.single_precision else scores
 
         def pull(winners, losers, weights):
             return weights * link.slope(_take(near, winners) - _take(near, losers)).astype(scores.dtype)
@@ -162,10 +162,10 @@ def _add(table, index, amount):
     return table.at[index].add(amount, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def data_of(comparisons: Comparisons, *, coarse: bool = False) -> Table | List:
+def data_of(comparisons: Comparisons, *, single_precision: bool = False) -> WinMatrix | EdgeList:
     """A matrix where it is not much larger than the list; a long list is spread over all devices."""
     if comparisons.num_items**2 <= max(3 * len(comparisons.winners), 64**2):
-        return Table(wins=comparisons.matrix(), coarse=coarse)
+        return WinMatrix(wins=comparisons.matrix(), single_precision=single_precision)
     rows, devices = len(comparisons.winners), jax.local_devices()
     size = -(-min(CHUNK, _padded(rows)) // len(devices)) * len(devices)
     chunks = -(-rows // size)
@@ -178,12 +178,12 @@ def data_of(comparisons: Comparisons, *, coarse: bool = False) -> Table | List:
         return padded if place is None else jax.device_put(padded, place)
 
     weights = None if comparisons.weights is None else pad(comparisons.weights)
-    return List(
+    return EdgeList(
         winners=pad(comparisons.winners),
         losers=pad(comparisons.losers),
         weights=weights,
         totals=(comparisons.wins, comparisons.losses),
-        coarse=coarse,
+        single_precision=single_precision,
     )
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from jaxrank.core import checks
 from jaxrank.data.comparisons import Comparisons
 from jaxrank.data.connectivity import Connectivity
-from jaxrank.fitting.likelihood import Table, data_of
+from jaxrank.fitting.likelihood import WinMatrix, data_of
 from jaxrank.stats.links import LINKS
 
 Scale = Literal["centred", "lowest", "elo"]
@@ -92,7 +92,7 @@ class Fit:
                 "difference(a, b) works for any number"
             )
         with jax.enable_x64(True):
-            table = Table(wins=jnp.asarray(self.comparisons.matrix()))
+            table = WinMatrix(wins=jnp.asarray(self.comparisons.matrix()))
             information = np.asarray(table.information(LINKS[self.model], jnp.asarray(self._centred)))
         covariance = np.full((count, count), np.inf)
         for group in self.connectivity.groups:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank.fitting.likelihood import AnyArray, List, Scores, Table
+from jaxrank.fitting.likelihood import AnyArray, EdgeList, Scores, WinMatrix
 from jaxrank.stats.links import Link
 
 PASSES = 40
@@ -48,10 +48,10 @@ class _Climb(NamedTuple):
 
 
 def maximise(
-    data: Table | List, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
+    data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:
     """Scores of largest likelihood, minus prior / 2 times their squares; pure."""
-    return newton(data, link, prior, climb(data, link, prior, start, tolerance), tolerance)
+    return newton(data, link, prior, lbfgs(data, link, prior, start, tolerance), tolerance)
 
 
 def rough_scores(wins: Float[AnyArray, "K"], losses: Float[AnyArray, "K"]) -> Scores:
@@ -59,8 +59,8 @@ def rough_scores(wins: Float[AnyArray, "K"], losses: Float[AnyArray, "K"]) -> Sc
     return jnp.log((wins + 0.5) / (losses + 0.5))
 
 
-def climb(
-    data: Table | List, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
+def lbfgs(
+    data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:
     """By L-BFGS with whole steps: the first step that does not lower the slope along it ends the climb."""
     wins, losses = data.totals
@@ -68,30 +68,30 @@ def climb(
     scale = jnp.sqrt((wins + 0.5) * (losses + 0.5) / (wins + losses + 1) + prior)
     method = optax.scale_by_lbfgs(memory_size=5, scale_init_precond=False)
 
-    def turn(climb: _Climb) -> _Climb:
-        place = climb.place + climb.direction
+    def turn(lbfgs: _Climb) -> _Climb:
+        place = lbfgs.place + lbfgs.direction
         scores = place / scale
         gradient = (prior * scores - data.gradient(link, scores)) / scale
         # Optax mixes whole numbers of 32 and 64 bit, which a caller's strict promotion would refuse.
         with jax.numpy_dtype_promotion("standard"):
-            move, memory = cast(tuple[Array, optax.OptState], method.update(gradient, climb.memory, place))
+            move, memory = cast(tuple[Array, optax.OptState], method.update(gradient, lbfgs.memory, place))
         error = jnp.max(jnp.abs(gradient / scale))
         # The first step, a plain gradient's, is halved: between two items a whole one would overshoot by as much again.
-        move = move * jnp.where(climb.passes == 0, 0.5, 1).astype(move.dtype)
+        move = move * jnp.where(lbfgs.passes == 0, 0.5, 1).astype(move.dtype)
         return _Climb(
             place=place,
             memory=memory,
             direction=-move,
             slope=-jnp.vdot(gradient, move),
-            passes=climb.passes + 1,
+            passes=lbfgs.passes + 1,
             error=error,
-            allowed=jnp.where(climb.passes == 0, error, climb.allowed * SLOW),
-            astray=jnp.abs(jnp.vdot(gradient, climb.direction)) > 0.9 * jnp.abs(climb.slope),
+            allowed=jnp.where(lbfgs.passes == 0, error, lbfgs.allowed * SLOW),
+            astray=jnp.abs(jnp.vdot(gradient, lbfgs.direction)) > 0.9 * jnp.abs(lbfgs.slope),
         )
 
-    def going(climb: _Climb):
-        slow = (climb.passes >= 8) & (climb.error > climb.allowed)
-        return (climb.error > tolerance) & (climb.passes < PASSES) & ~slow & ~climb.astray
+    def going(lbfgs: _Climb):
+        slow = (lbfgs.passes >= 8) & (lbfgs.error > lbfgs.allowed)
+        return (lbfgs.error > tolerance) & (lbfgs.passes < PASSES) & ~slow & ~lbfgs.astray
 
     # The first turn goes nowhere: it only looks around.
     place, endless = start * scale, jnp.full((), jnp.inf, start.dtype)
@@ -105,7 +105,7 @@ def climb(
 
 
 def newton(
-    data: Table | List, link: Link, prior: Float[Array, ""], begun: Solution, tolerance: Float[Array, ""]
+    data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], begun: Solution, tolerance: Float[Array, ""]
 ) -> Solution:
     """Newton steps from an unfinished solution, each at most 2 long, until they are shorter than the tolerance."""
 

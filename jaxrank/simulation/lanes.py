@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int
 from jaxrank.core import checks, prng
 from jaxrank.simulation.cpu_kernel import COMPILER_OPTIONS, one_kernel
 from jaxrank.simulation.instances import is_stacked
-from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, read
+from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, result_of
 
 AXIS = "lanes"
 
@@ -28,14 +28,14 @@ class Lanes(NamedTuple):
     own: tuple[Array, ...]
 
 
-class Program(NamedTuple):
+class Settings(NamedTuple):
     """Algorithm and environment, taken apart into numbers that all lanes share and numbers stacked by instance."""
 
     shared: tuple[Array, ...]
     stacked: tuple[Array, ...]
 
 
-class Plan(NamedTuple):
+class ProgramStructure(NamedTuple):
     """The static rest of a program taken apart, and the devices it runs on."""
 
     treedef: Any
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     on_cpu: bool
 
 
-def take_apart(algorithm, environment, mesh: Mesh) -> tuple[Program, Plan, int | None]:
+def split_settings(algorithm, environment, mesh: Mesh) -> tuple[Settings, ProgramStructure, int | None]:
     """Program, plan and the number of instances, None if there is no instance axis."""
     tree = (algorithm, environment)
     leaves, treedef = jax.tree.flatten(tree)
@@ -52,20 +52,20 @@ def take_apart(algorithm, environment, mesh: Mesh) -> tuple[Program, Plan, int |
     flags = tuple(is_stacked(tree))
     counts = {leaf.shape[0] for leaf, flag in zip(leaves, flags, strict=True) if flag}
     checks.require(len(counts) <= 1, "instance axes", "must all have one length", sorted(counts))
-    program = Program(
+    program = Settings(
         shared=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if not flag),
         stacked=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if flag),
     )
     on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return program, Plan(treedef, flags, mesh, on_cpu), (counts.pop() if counts else None)
+    return program, ProgramStructure(treedef, flags, mesh, on_cpu), (counts.pop() if counts else None)
 
 
-def _assemble(plan: Plan, shared, own):
+def _join_settings(plan: ProgramStructure, shared, own):
     shared, own = iter(shared), iter(own)
     return jax.tree.unflatten(plan.treedef, [next(own) if flag else next(shared) for flag in plan.is_stacked])
 
 
-def _on_every_device(function, plan: Plan, shared_arguments: tuple[bool, ...]):
+def _on_every_device(function, plan: ProgramStructure, shared_arguments: tuple[bool, ...]):
     """`function` on each device's share of the lanes; arguments marked as shared are given whole to every device."""
 
     def spec(leaf):
@@ -82,12 +82,12 @@ def _on_every_device(function, plan: Plan, shared_arguments: tuple[bool, ...]):
 
 
 @functools.partial(jax.jit, static_argnames="plan")
-def fill(job: Int[Array, "T"], key, num_trials, program: Program, plan: Plan) -> Lanes:
+def fill(job: Int[Array, "T"], key, num_trials, program: Settings, plan: ProgramStructure) -> Lanes:
     """Fresh lanes for these jobs; job j is trial j mod num_trials of instance j div num_trials."""
 
     def fresh(job, key, num_trials, program):
         own = tuple(jnp.moveaxis(leaf[job // num_trials], 0, -1) for leaf in program.stacked)
-        algorithm, _ = _assemble(plan, program.shared, own)
+        algorithm, _ = _join_settings(plan, program.shared, own)
         trial = job % num_trials
         keys = prng.fold_in(jnp.broadcast_to(key, trial.shape), trial)
         return Lanes(trial=begin(keys, algorithm), own=own)
@@ -100,13 +100,13 @@ def refill(lanes: Lanes, fresh: Bool[Array, "T"], job: Int[Array, "T"], key, num
     """New trials in the lanes marked as fresh."""
     new = fill(job, key, num_trials, program, plan)
 
-    def pick(old, new):
+    def choose(old, new):
         return jnp.where(fresh.reshape((1,) * (old.ndim - 1) + fresh.shape), new, old)
 
-    return jax.tree.map(pick, lanes, new)
+    return jax.tree.map(choose, lanes, new)
 
 
-class Standing(NamedTuple):
+class LaneStatus(NamedTuple):
     """What the host must know of every lane after a chunk."""
 
     done: Bool[Array, "T"]
@@ -118,9 +118,9 @@ def chunk(
     target: Int[ArrayLike, "T"],
     limit: Int[ArrayLike, ""],
     rounds: Int[ArrayLike, ""],
-    program: Program,
-    plan: Plan,
-) -> tuple[Lanes, Standing]:
+    program: Settings,
+    plan: ProgramStructure,
+) -> tuple[Lanes, LaneStatus]:
     """Advance every lane until its target, at most by so many rounds."""
     jitted = _chunk_on_cpu if plan.on_cpu else _chunk
     return jitted(lanes, target, limit, rounds, program, plan)
@@ -128,7 +128,7 @@ def chunk(
 
 def _chunk_program(lanes, target, limit, rounds, program, plan):
     def loop(lanes, target, limit, rounds, program):
-        algorithm, environment = _assemble(plan, program.shared, lanes.own)
+        algorithm, environment = _join_settings(plan, program.shared, lanes.own)
         goal = jnp.minimum(limit, target)
 
         def going(carry):
@@ -145,7 +145,7 @@ def _chunk_program(lanes, target, limit, rounds, program, plan):
 
         start = (jnp.zeros((), int), lanes.trial, finished(lanes.trial, algorithm, goal))
         _, trial, _ = (one_kernel(turns) if plan.on_cpu else turns)(start)
-        return lanes._replace(trial=trial), Standing(done=algorithm.done(trial.state), samples=trial.samples)
+        return lanes._replace(trial=trial), LaneStatus(done=algorithm.done(trial.state), samples=trial.samples)
 
     return _on_every_device(loop, plan, (False, False, True, True, True))(lanes, target, limit, rounds, program)
 
@@ -155,12 +155,12 @@ _chunk_on_cpu = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0
 
 
 @functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)
-def look(lanes: Lanes, program: Program, plan: Plan) -> tuple[Lanes, Run]:
+def results(lanes: Lanes, program: Settings, plan: ProgramStructure) -> tuple[Lanes, Run]:
     """The result of every lane as it stands now, lanes on the last axis."""
 
     def result(lanes, program):
-        algorithm, _ = _assemble(plan, program.shared, lanes.own)
-        trial, run = read(lanes.trial, algorithm)
+        algorithm, _ = _join_settings(plan, program.shared, lanes.own)
+        trial, run = result_of(lanes.trial, algorithm)
         return lanes._replace(trial=trial), run
 
     return _on_every_device(result, plan, (False, True))(lanes, program)

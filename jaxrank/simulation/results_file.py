@@ -47,11 +47,11 @@ class ResultsFile:
             run("INSERT INTO simulation VALUES (?, ?)", (VERSION, fingerprint))
             run(f"CREATE TABLE trials (instance INTEGER, trial INTEGER, {columns}, PRIMARY KEY (instance, trial))")
         elif tables != {"simulation", "trials"}:
-            raise ValueError(f"checkpoint must be a file that simulate wrote, got {name}, another database")
+            raise ValueError(f"resume_file must be a file that simulate wrote, got {name}, another database")
         found = run("SELECT version, fingerprint FROM simulation").fetchone()
         if found != (VERSION, fingerprint):
             rule = "must belong to the same simulation (key, settings, budget, precision)"
-            raise ValueError(f"checkpoint {rule}, got {name} of another one")
+            raise ValueError(f"resume_file {rule}, got {name} of another one")
         run("COMMIT")
 
     def _read(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
@@ -99,4 +99,4 @@ def _explained(path: str | Path) -> Iterator[None]:
             rule = f"must be a file that can be written, got {name}: {error}"
         else:
             rule = f"must be a file that simulate wrote, got {name}"
-        raise ValueError(f"checkpoint {rule}") from None
+        raise ValueError(f"resume_file {rule}") from None

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, Key
 from jaxrank.core import checks
 from jaxrank.core.protocol import Algorithm, Environment
 from jaxrank.simulation.instances import true_means
-from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, read
+from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, result_of
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     def turn(trial: Trial) -> Trial:
         return advance(trial, algorithm, environment, limit)
 
-    return read(jax.lax.while_loop(going, turn, begin(key, algorithm)), algorithm)[1]
+    return result_of(jax.lax.while_loop(going, turn, begin(key, algorithm)), algorithm)[1]
 
 
 def budget(max_samples) -> Int[Array, ""]:

@@ -23,14 +23,14 @@ from tqdm import tqdm
 
 from jaxrank.core import checks
 from jaxrank.core.protocol import Algorithm, Environment
-from jaxrank.simulation.lanes import AXIS, take_apart
+from jaxrank.simulation.lanes import AXIS, split_settings
 from jaxrank.simulation.results_file import ResultsFile
 from jaxrank.simulation.run import budget, check_setting, checked_key
 from jaxrank.simulation.trial import Run
-from jaxrank.simulation.workers import Desk, Task, work
+from jaxrank.simulation.workers import JobQueue, Task, work
 
 SAVE_SECONDS = 2.0
-"""Finished trials are written to the checkpoint file at least this often, at the end of a chunk."""
+"""Finished trials are written to the resume file at least this often, at the end of a chunk."""
 
 
 class Runs(NamedTuple):
@@ -43,10 +43,10 @@ class Runs(NamedTuple):
     pulls: np.ndarray
     means: np.ndarray
     found: np.ndarray
-    checkpoints: np.ndarray
+    record_at: np.ndarray
     """The sample budgets at which orders were taken; empty if none were asked for."""
-    orders: np.ndarray
-    """Order at the first round that reached each checkpoint, held after a stop: trials x checkpoints x items."""
+    recorded_orders: np.ndarray
+    """Order at the first round that reached each of them, held after a stop: trials x budgets x items."""
     trial: np.ndarray
     """Which trials these are: all of them, unless the simulation was interrupted."""
     interrupted: bool
@@ -76,8 +76,8 @@ def simulate(
     num_trials: int,
     *,
     max_samples: int | None = None,
-    checkpoints: Sequence[int] = (),
-    checkpoint: str | Path | None = None,
+    record_at: Sequence[int] = (),
+    resume_file: str | Path | None = None,
     mesh: Mesh | None = None,
     num_lanes: int | None = None,
     chunk_rounds: int | None = None,
@@ -96,8 +96,8 @@ def simulate(
       environment: what answers. A leading axis on any of its numbers is the same instance axis.
       num_trials: trials per instance.
       max_samples: budget of a trial; a trial that spends it has `done == False`.
-      checkpoints: increasing sample budgets at which the order is recorded on the way.
-      checkpoint: a file (an SQLite database) that keeps finished trials, so that the same call after a kill goes on
+      record_at: increasing sample budgets at which the order is recorded on the way.
+      resume_file: a file (an SQLite database) that keeps finished trials, so that the same call after a kill goes on
         where it was; a later call may ask for more trials.
       mesh: devices to shard the lanes over; by default all devices of this process.
       num_lanes: trials under way at once; by default as `default_lanes` says.
@@ -107,10 +107,10 @@ def simulate(
     """
     key = checked_key(key)
     num_trials = checks.whole("num_trials", num_trials, low=1)
-    marks = _check_checkpoints(checkpoints)
+    marks = _check_record_at(record_at)
     check_setting(algorithm, environment, max_samples)
     mesh = Mesh(np.asarray(jax.local_devices()), (AXIS,)) if mesh is None else mesh
-    program, plan, num_instances = take_apart(algorithm, environment, mesh)
+    program, plan, num_instances = split_settings(algorithm, environment, mesh)
     num_jobs = (num_instances or 1) * num_trials
     mine = np.arange(jax.process_index(), num_jobs, jax.process_count())
 
@@ -125,19 +125,19 @@ def simulate(
     limit = budget(max_samples)
     task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
     # Trial by trial, all instances of one before the next: an interrupt then leaves whole trials.
-    desk = Desk(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
-    file = None if checkpoint is None else _open_file(checkpoint, desk, task, mine)
+    queue = JobQueue(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
+    file = None if resume_file is None else _open_file(resume_file, queue, task, mine)
     try:
         label = progress if isinstance(progress, str) else type(algorithm).__name__
         # None leaves it to tqdm, which shows a bar on a terminal only.
         disable = not progress if isinstance(progress, bool) else None
-        _run(desk, task, num_workers, file, {"desc": label, "disable": disable})
+        _run(queue, task, num_workers, file, {"desc": label, "disable": disable})
     finally:
         if file is not None:
             file.close()
     if jax.process_count() > 1:
-        _merge(desk, mine)
-    return _results(desk, marks, num_instances, num_trials)
+        _merge(queue, mine)
+    return _results(queue, marks, num_instances, num_trials)
 
 
 def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
@@ -160,13 +160,13 @@ def _num_workers(mesh: Mesh) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_checkpoints(checkpoints: Sequence[int]) -> np.ndarray:
-    marks = np.asarray([checks.whole("checkpoints", mark, low=1) for mark in checkpoints], int)
-    checks.require(bool((np.diff(marks) > 0).all()), "checkpoints", "must be strictly increasing", marks.tolist())
+def _check_record_at(record_at: Sequence[int]) -> np.ndarray:
+    marks = np.asarray([checks.whole("record_at", mark, low=1) for mark in record_at], int)
+    checks.require(bool((np.diff(marks) > 0).all()), "record_at", "must be strictly increasing", marks.tolist())
     return marks
 
 
-def _open_file(path: str | Path, desk: Desk, task: Task, mine: np.ndarray) -> ResultsFile:
+def _open_file(path: str | Path, queue: JobQueue, task: Task, mine: np.ndarray) -> ResultsFile:
     """The file of finished trials, with those it already holds handed in."""
     generator = str(jax.random.key_impl(task.key))
     settings = (str(task.plan.treedef), task.plan.is_stacked, task.limit, jnp.result_type(float), generator)
@@ -180,92 +180,92 @@ def _open_file(path: str | Path, desk: Desk, task: Task, mine: np.ndarray) -> Re
     job = instance * task.num_trials + trial
     # The file may hold more trials than are asked for now, or those of another share.
     wanted = (trial < task.num_trials) & np.isin(job, mine)
-    desk.restore(job[wanted], {name: values[wanted] for name, values in rows.items()})
+    queue.restore(job[wanted], {name: values[wanted] for name, values in rows.items()})
     return file
 
 
-def _run(desk: Desk, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]) -> None:
-    """Let the workers empty the desk; meanwhile show progress, save, and listen for Ctrl-C."""
+def _run(queue: JobQueue, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]) -> None:
+    """Let the workers empty the queue; meanwhile show progress, save, and listen for Ctrl-C."""
     wide = jnp.result_type(float) == jnp.float64
 
     def worker():
         with jax.enable_x64(wide):
-            work(desk, task)
+            work(queue, task)
 
     last_save = time.monotonic()
     with (
         concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
-        tqdm(total=desk.total, initial=desk.num_finished, unit="trial", delay=1, **bar_options) as bar,
+        tqdm(total=queue.total, initial=queue.num_finished, unit="trial", delay=1, **bar_options) as bar,
     ):
-        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, desk.num_waiting)))]
+        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, queue.num_waiting)))]
         try:
             while True:
                 try:
                     if all(future.done() for future in futures):
                         break
                     concurrent.futures.wait(futures, timeout=0.1)
-                    bar.update(desk.num_finished - bar.n)
+                    bar.update(queue.num_finished - bar.n)
                     if file is not None and time.monotonic() - last_save > SAVE_SECONDS:
-                        _save(desk, task, file)
+                        _save(queue, task, file)
                         last_save = time.monotonic()
                 except KeyboardInterrupt:
-                    _interrupt(desk)
+                    _interrupt(queue)
         finally:
-            desk.stop.set()
+            queue.stop.set()
             concurrent.futures.wait(futures)
             if file is not None:
-                _save(desk, task, file)
-        bar.update(desk.num_finished - bar.n)
+                _save(queue, task, file)
+        bar.update(queue.num_finished - bar.n)
         for future in futures:
             future.result()
 
 
-def _interrupt(desk: Desk) -> None:
+def _interrupt(queue: JobQueue) -> None:
     """The first time, start no new trial; the second time, stop."""
-    if desk.closing.is_set():
-        desk.stop.set()
+    if queue.closing.is_set():
+        queue.stop.set()
         return
-    desk.closing.set()
+    queue.closing.set()
     tqdm.write(
-        f"interrupted: finishing {desk.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
+        f"interrupted: finishing {queue.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
         file=sys.stderr,
     )
 
 
-def _save(desk: Desk, task: Task, file: ResultsFile) -> None:
-    jobs = desk.new_jobs()
+def _save(queue: JobQueue, task: Task, file: ResultsFile) -> None:
+    jobs = queue.new_jobs()
     if len(jobs):
-        rows = {name: rows[jobs] for name, rows in desk.rows.items()}
+        rows = {name: rows[jobs] for name, rows in queue.rows.items()}
         file.append(jobs // task.num_trials, jobs % task.num_trials, rows)
 
 
-def _merge(desk: Desk, mine: np.ndarray) -> None:
+def _merge(queue: JobQueue, mine: np.ndarray) -> None:
     """Give every process the rows of all the others."""
     count = jax.process_count()
-    longest = -(-len(desk.finished) // count)
+    longest = -(-len(queue.finished) // count)
     padded = np.resize(mine, longest) if len(mine) else np.zeros(longest, int)
-    owners = [np.resize(np.arange(p, len(desk.finished), count), longest) for p in range(count)]
-    for rows in (*desk.rows.values(), desk.finished):
+    owners = [np.resize(np.arange(p, len(queue.finished), count), longest) for p in range(count)]
+    for rows in (*queue.rows.values(), queue.finished):
         gathered = np.asarray(multihost_utils.process_allgather(rows[padded]))
         for owner, part in zip(owners, gathered, strict=True):
             rows[owner] = part
 
 
-def _results(desk: Desk, marks: np.ndarray, num_instances: int | None, num_trials: int) -> Runs:
+def _results(queue: JobQueue, marks: np.ndarray, num_instances: int | None, num_trials: int) -> Runs:
     instances = num_instances or 1
-    finished = desk.finished.reshape(instances, num_trials).all(axis=0)
+    finished = queue.finished.reshape(instances, num_trials).all(axis=0)
     fields = {}
-    for name, rows in desk.rows.items():
+    for name, rows in queue.rows.items():
         value = rows.reshape(instances, num_trials, *rows.shape[1:])[:, finished]
         fields[name] = value if num_instances is not None else value[0]
     result = {name: fields[name] for name in Run._fields}
     trial = np.flatnonzero(finished)
     return Runs(
         **result,
-        checkpoints=marks,
-        orders=fields["orders"],
+        record_at=marks,
+        recorded_orders=fields["recorded_orders"],
         trial=trial,
-        interrupted=desk.closing.is_set(),
+        interrupted=queue.closing.is_set(),
         # Trials are begun in order: without a gap, all that were begun have finished.
         biased=bool(len(trial)) and int(trial[-1]) + 1 > len(trial),
     )

@@ -61,7 +61,7 @@ def finished(trial: Trial, algorithm, limit) -> Bool[Array, ""]:
     return algorithm.done(trial.state) | (trial.samples >= limit)
 
 
-def read(trial: Trial, algorithm) -> tuple[Trial, Run]:
+def result_of(trial: Trial, algorithm) -> tuple[Trial, Run]:
     """The result as it stands now, and the trial with what the algorithm remembers of working it out."""
     if hasattr(algorithm, "remember"):
         trial = trial._replace(state=algorithm.remember(trial.state))

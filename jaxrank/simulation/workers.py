@@ -1,4 +1,4 @@
-"""The host side of `simulate`: workers that keep their lanes filled, and the desk they share."""
+"""The host side of `simulate`: workers that keep their lanes filled, and the queue they share."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrank.simulation import lanes
-from jaxrank.simulation.lanes import Plan, Program
+from jaxrank.simulation.lanes import ProgramStructure, Settings
 
 IDLE = -1
 """Job of a lane that has nothing left to do."""
@@ -21,8 +21,8 @@ class Task(NamedTuple):
 
     key: jax.Array
     num_trials: int
-    program: Program
-    plan: Plan
+    program: Settings
+    plan: ProgramStructure
     marks: np.ndarray
     limit: int
     width: int
@@ -33,17 +33,17 @@ class Task(NamedTuple):
         """Shape and type of one trial's result, by name."""
         jobs = jax.ShapeDtypeStruct((self.width,), jnp.result_type(int))
         row = jax.eval_shape(
-            lambda job: lanes.look(
+            lambda job: lanes.results(
                 lanes.fill(job, self.key, self.num_trials, self.program, self.plan), self.program, self.plan
             )[1],
             jobs,
         )
         shapes = {name: (tuple(leaf.shape[:-1]), leaf.dtype) for name, leaf in row._asdict().items()}
         (num_items,), kind = shapes["order"]
-        return {**shapes, "orders": ((len(self.marks), num_items), kind)}
+        return {**shapes, "recorded_orders": ((len(self.marks), num_items), kind)}
 
 
-class Desk:
+class JobQueue:
     """Where workers fetch jobs and hand in results; rows are indexed by job."""
 
     def __init__(self, jobs: np.ndarray, num_jobs: int, row_shapes: dict[str, tuple[tuple[int, ...], Any]]):
@@ -58,9 +58,9 @@ class Desk:
         self._waiting = deque(jobs.tolist())
         self._unsaved: list[np.ndarray] = []
         self._lock = threading.Lock()
-        self.compiling = threading.Lock()
-        """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
-        self.looking = threading.Lock()
+        self.compile_lock = threading.Lock()
+        """Held by the worker that compiles, so that the others find its programs instead of compile_lock them again."""
+        self.order_lock = threading.Lock()
         """Held by the worker that takes orders. On two cores, two programs at once that factor matrices, as for an
         order by a fitted model, wait for each other's threads for ever."""
 
@@ -76,7 +76,7 @@ class Desk:
             jobs = [self._waiting.popleft() for _ in range(min(count, available))]
         return np.array(jobs + [IDLE] * (count - len(jobs)), int)
 
-    def hand_in(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
+    def submit(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
         """Results of finished jobs."""
         for name, values in rows.items():
             self.rows[name][jobs] = values
@@ -93,7 +93,7 @@ class Desk:
 
     def restore(self, jobs: np.ndarray, rows: dict[str, np.ndarray]) -> None:
         """Results of an earlier session, which need not be worked for or saved again."""
-        self.hand_in(jobs, rows)
+        self.submit(jobs, rows)
         known = set(jobs.tolist())
         with self._lock:
             self._waiting = deque(job for job in self._waiting if job not in known)
@@ -117,19 +117,19 @@ def next_rounds(rounds: int, share_over: float, seconds: float) -> int:
     return min(rounds * 2, 2**20) if share_over < 0.02 and seconds < 0.1 else rounds
 
 
-def work(desk: Desk, task: Task) -> None:
-    """Keep a row of lanes busy until the desk has no more jobs."""
+def work(queue: JobQueue, task: Task) -> None:
+    """Keep a row of lanes busy until the queue has no more jobs."""
     width, plan, program = task.width, task.plan, task.program
     targets = np.append(task.marks, task.limit)
-    orders = np.zeros((width, *desk.rows["orders"].shape[1:]), desk.rows["orders"].dtype)
-    job = desk.take(width)
+    orders = np.zeros((width, *queue.rows["recorded_orders"].shape[1:]), queue.rows["recorded_orders"].dtype)
+    job = queue.take(width)
     if (job == IDLE).all():
         return
     mark = np.zeros(width, int)
     rounds = 64 if task.chunk_rounds is None else task.chunk_rounds
-    with desk.compiling:
+    with queue.compile_lock:
         row = _compile_and_fill(job, task)
-    while (job != IDLE).any() and not desk.stop.is_set():
+    while (job != IDLE).any() and not queue.stop.is_set():
         live = job != IDLE
         target = np.where(live, targets[mark], 0)  # an idle lane is at its target at once
         start = time.monotonic()
@@ -140,16 +140,18 @@ def work(desk: Desk, task: Task) -> None:
             rounds = next_rounds(rounds, over.mean(), time.monotonic() - start)
         if not (over | (live & (samples >= target))).any():
             continue
-        with desk.looking:
-            row, standing = jax.block_until_ready(lanes.look(row, program, plan))
+        with queue.order_lock:
+            row, standing = jax.block_until_ready(lanes.results(row, program, plan))
         seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in standing._asdict().items()}
         for position, budget in enumerate(task.marks):
             reached = live & (mark <= position) & (over | (samples >= budget))
             orders[reached, position] = seen["order"][reached]
             mark[reached] = position + 1
         if over.any():
-            desk.hand_in(job[over], {**{name: value[over] for name, value in seen.items()}, "orders": orders[over]})
-            job[over] = desk.take(int(over.sum()))
+            queue.submit(
+                job[over], {**{name: value[over] for name, value in seen.items()}, "recorded_orders": orders[over]}
+            )
+            job[over] = queue.take(int(over.sum()))
             mark[over] = 0
             fresh = over & (job != IDLE)
             if fresh.any():
@@ -164,7 +166,7 @@ def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
     row = lanes.fill(jobs, task.key, task.num_trials, program, plan)
     row = lanes.refill(row, nobody, jobs, task.key, task.num_trials, program, plan)
     row, _ = lanes.chunk(row, _counts(nobody), _counts(task.limit), _counts(0), program, plan)
-    return jax.block_until_ready(lanes.look(row, program, plan))[0]
+    return jax.block_until_ready(lanes.results(row, program, plan))[0]
 
 
 def _counts(value) -> np.ndarray:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
-from jaxrank.core.batch_axis import lift, pick
+from jaxrank.core.batch_axis import expand_items, gather
 from jaxrank.core.tally import Tally
 from jaxrank.stats.families import Family
 from jaxrank.stats.numerics import log
@@ -27,9 +27,9 @@ WEIGHTS = np.asarray([0.1, 0.4, 0.4])
 REST = 0.1
 """Weight of lambda = 0."""
 
-SEARCH = {4: 16, 8: 30}
+MAX_NEWTON_STEPS = {4: 16, 8: 30}
 """Most Newton steps, by size of the float."""
-CLOSE = {4: 1e-4, 8: 1e-9}
+SEARCH_TOLERANCE = {4: 1e-4, 8: 1e-9}
 """How much the returned value may fall short of the smallest one when the search ends before."""
 
 
@@ -53,7 +53,7 @@ def log_evidence(
     count_a, count_b = (jnp.asarray(pulls).astype(kind) for pulls in (pulls_a, pulls_b))
     epsilon, needed = jnp.asarray(epsilon, kind), jnp.asarray(needed, kind)
 
-    def look(m):
+    def mixture_at(m):
         return _mixture(m, mean_a, count_a, mean_b, count_b, epsilon)
 
     def least(m, low, high, seen):
@@ -64,16 +64,16 @@ def log_evidence(
 
     def going(search):
         number, _, _, _, _, over = search
-        return (number < SEARCH[kind.itemsize]) & ~jnp.all(over)
+        return (number < MAX_NEWTON_STEPS[kind.itemsize]) & ~jnp.all(over)
 
     def step(search):
         number, m, low, high, best, over = search
-        seen = look(m)
+        seen = mixture_at(m)
         value, slope, curvature, _ = seen
         bound, spare = least(m, low, high, seen)
         # Among bounds that all hold, the largest.
         best = jnp.where(over, best, jnp.where(value < needed, value, jnp.maximum(best, bound)))
-        over |= (spare <= CLOSE[kind.itemsize]) | (value < needed)
+        over |= (spare <= SEARCH_TOLERANCE[kind.itemsize]) | (value < needed)
         low, high = jnp.where(slope < 0, m, low), jnp.where(slope < 0, high, m)
         target = m - slope / jnp.maximum(curvature, jnp.finfo(kind).tiny)
         # A step that leaves the bracket halves it instead.
@@ -144,8 +144,8 @@ def transport_costs(
     of the two: the generalised likelihood ratio, which log evidence follows at a distance.
     """
     means, pulls = answers.means, answers.pulls.astype(answers.sums.dtype)
-    epsilon = lift(lift(jnp.asarray(epsilon, means.dtype)))
-    mean, pull, place = (pick(table, item)[:, None] for table in (means, pulls, rank))
+    epsilon = expand_items(expand_items(jnp.asarray(epsilon, means.dtype)))
+    mean, pull, place = (gather(table, item)[:, None] for table in (means, pulls, rank))
     first = place < rank[None]
     shifted = jnp.maximum(mean - jnp.where(first, 0, epsilon), 0)
     other = jnp.maximum(means[None] - jnp.where(first, epsilon, 0), 0)

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import lift
+from jaxrank.core.batch_axis import expand_items
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.numerics import log, scaled_excess
 
@@ -36,11 +36,11 @@ class Family(Protocol):
         """
         ...
 
-    def reach_up(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+    def bracket_up(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
         """Steps h <= h' with d(mean, mean + h) <= level <= d(mean, mean + h'); `mean` and `level` of one shape."""
         ...
 
-    def reach_down(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+    def bracket_down(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
         """Steps h <= h' with d(mean, mean - h) <= level <= d(mean, mean - h'), or h' at the domain's end."""
         ...
 
@@ -54,22 +54,22 @@ class Family(Protocol):
 
 
 @runtime_checkable
-class Newton(Protocol):
+class NewtonBounds(Protocol):
     """A family that can improve a guess of a bound's width faster than bisection."""
 
-    def approach_up(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_guess_up(self, mean, level, guess) -> Float[Array, "..."]:
         """A better guess of the root h of d(mean, mean + h) = level, on either side of it."""
         ...
 
-    def approach_down(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_guess_down(self, mean, level, guess) -> Float[Array, "..."]:
         """The same for d(mean, mean - h)."""
         ...
 
-    def tighten_up(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_bound_up(self, mean, level, guess) -> Float[Array, "..."]:
         """A better guess that is at least the root, whatever the guess was: a valid bound."""
         ...
 
-    def tighten_down(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_bound_down(self, mean, level, guess) -> Float[Array, "..."]:
         """The same for d(mean, mean - h)."""
         ...
 
@@ -88,27 +88,27 @@ class Bernoulli:
         """See `Family`."""
         return _bernoulli_divergence(mean, 1 - mean, step)
 
-    def reach_up(self, mean, level):
+    def bracket_up(self, mean, level):
         """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
         return _reach(mean, 1 - mean, level)
 
-    def reach_down(self, mean, level):
+    def bracket_down(self, mean, level):
         """The mirror image: d(x, y) = d(1-x, 1-y)."""
         return _reach(1 - mean, mean, level)
 
-    def approach_up(self, mean, level, guess):
+    def newton_guess_up(self, mean, level, guess):
         """See `Newton`."""
         return _approach(mean, 1 - mean, level, guess)
 
-    def approach_down(self, mean, level, guess):
+    def newton_guess_down(self, mean, level, guess):
         """See `Newton`."""
         return _approach(1 - mean, mean, level, guess)
 
-    def tighten_up(self, mean, level, guess):
+    def newton_bound_up(self, mean, level, guess):
         """See `Newton`."""
         return _tighten(mean, 1 - mean, level, guess)
 
-    def tighten_down(self, mean, level, guess):
+    def newton_bound_down(self, mean, level, guess):
         """See `Newton`."""
         return _tighten(1 - mean, mean, level, guess)
 
@@ -189,19 +189,19 @@ class Gaussian:
 
     def divergence(self, mean, step):
         """See `Family`."""
-        ratio = step / lift(jnp.asarray(self.sigma, mean.dtype))
+        ratio = step / expand_items(jnp.asarray(self.sigma, mean.dtype))
         return ratio * ratio / 2
 
-    def reach_up(self, mean, level):
+    def bracket_up(self, mean, level):
         """Closed form: sigma sqrt(2 level)."""
-        width = lift(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
+        width = expand_items(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
         return width, width
 
-    reach_down = reach_up
+    bracket_down = bracket_up
 
     def natural_step(self, mean, step):
         """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
-        precision = 1 / lift(jnp.asarray(self.sigma, mean.dtype)) ** 2
+        precision = 1 / expand_items(jnp.asarray(self.sigma, mean.dtype)) ** 2
         return step * precision, step * (mean + step / 2) * precision
 
     def check_means(self, name, means):
@@ -221,11 +221,11 @@ class Poisson:
         """See `Family`."""
         return scaled_excess(mean, step)
 
-    def reach_up(self, mean, level):
+    def bracket_up(self, mean, level):
         """d(x, x+h) <= h, with equality at mean 0, and d >= h^2 / (2 (x+h)), solved for h."""
         return level, jnp.where(mean > 0, level + jnp.sqrt(level * level + 2 * mean * level), level)
 
-    def reach_down(self, mean, level):
+    def bracket_down(self, mean, level):
         """d(x, x-h) >= h^2 / (2x), and no mean lies below 0."""
         return jnp.zeros_like(mean), jnp.minimum(jnp.sqrt(2 * mean * level), mean)
 
@@ -255,13 +255,13 @@ class Exponential:
             positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf
         )
 
-    def reach_up(self, mean, level):
+    def bracket_up(self, mean, level):
         """With u = x/y < 1: (1-u)^2 / 2 <= d and d = u - 1 - log u, so log(y/x) lies in [level, level + 1]."""
         root = jnp.sqrt(2 * level)
         by_root = jnp.where(root < 0.75, root / (1 - jnp.minimum(root, 0.75)), jnp.inf)
         return mean * jnp.expm1(level), mean * jnp.minimum(by_root, jnp.expm1(level + 1))
 
-    def reach_down(self, mean, level):
+    def bracket_down(self, mean, level):
         """With r = x/y - 1 > 0: d = r - log(1+r) >= r^2 / (2 (1+r)), solved for r."""
         ratio = level + jnp.sqrt(level * level + 2 * level)
         return jnp.zeros_like(mean), mean * (ratio / (1 + ratio))

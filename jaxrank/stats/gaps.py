@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import pick, places
+from jaxrank.core.batch_axis import gather, row_indices
 from jaxrank.stats.numerics import TIE
 
 
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
         return self.counts[-1]
 
 
-class Cuts(NamedTuple):
+class Clusters(NamedTuple):
     """A clustering and what it is worth."""
 
     value: Float[Array, "*T"]
@@ -88,7 +88,7 @@ def plain(sizes: Sizes | None) -> int | tuple[int, ...] | None:
     return tuple(int(size) for size in sizes) if isinstance(sizes, Sequence) else int(sizes)
 
 
-def bounds(
+def gap_bounds(
     lower: Float[Array, "K *T"], upper: Float[Array, "K *T"]
 ) -> tuple[Float[Array, "k *T"], Float[Array, "k *T"]]:
     """Bounds on all gaps, from all items' lower bounds and all upper bounds, each sorted, largest first.
@@ -100,38 +100,38 @@ def bounds(
     return jnp.clip(lower[:-1] - upper[1:], -most, most), jnp.clip(upper[:-1] - lower[1:], -most, most)
 
 
-def rival(
+def best_rival(
     lowest: Float[Array, "k *T"], highest: Float[Array, "k *T"], allowed: Limits, boundaries: Int[Array, "C *T"]
-) -> Cuts:
+) -> Clusters:
     """Of all allowed clusterings but the one given, the one whose gaps may be wider by most, from bounds on all gaps.
 
     Its value may be compared with the average of the given one's lower bounds.
     """
     found = [
-        widest(gaps, allowed, boundaries, fewer=fewer)
+        best_clustering(gaps, allowed, boundaries, fewer=fewer)
         for gaps, fewer in _comparable(lowest, highest, allowed, boundaries)
     ]
     best = found[0]
     for cuts in found[1:]:
         better = cuts.value > best.value + _rounding(highest)
         boundaries = jnp.where(better[None], cuts.boundaries, best.boundaries)
-        best = Cuts(value=jnp.maximum(cuts.value, best.value), boundaries=boundaries)
+        best = Clusters(value=jnp.maximum(cuts.value, best.value), boundaries=boundaries)
     return best
 
 
-def through_each(
+def best_through_each(
     lowest: Float[Array, "k *T"], highest: Float[Array, "k *T"], allowed: Limits, boundaries: Int[Array, "C *T"]
 ) -> Float[Array, "k *T"]:
     """For every rank but the last, the value of the best rival with a boundary after it, or of the clustering given."""
-    given = number_of(boundaries, allowed.num_items)
+    given = num_boundaries(boundaries, allowed.num_items)
     value = jnp.full_like(lowest, -jnp.inf)
     for gaps, fewer in _comparable(lowest, highest, allowed, boundaries):
         gap, place, best = _forward(gaps, allowed)
         for count in allowed.counts:
             rest = jnp.where(_within(allowed.num_items - place, allowed.sizes[count]), 0, -jnp.inf).astype(gap.dtype)
             for number in range(count, 0, -1):
-                average = jnp.where((count < given)[None] == fewer, best[number] + rest, -jnp.inf) / count
-                value = jnp.maximum(value, average[1:-1])
+                average_gap = jnp.where((count < given)[None] == fewer, best[number] + rest, -jnp.inf) / count
+                value = jnp.maximum(value, average_gap[1:-1])
                 rest = jnp.flip(_farther(jnp.flip(gap + rest, axis=0), *allowed.sizes[number - 1]), axis=0)
     return value
 
@@ -143,44 +143,44 @@ def _comparable(lowest, highest, allowed: Limits, boundaries) -> list[tuple[Floa
     for both. In the average of n < m boundaries it weighs more than in that of the given one's m, by 1/n - 1/m of what
     it is at most: it counts as H - (H - L) n / m there, and no less with the smallest n that is allowed.
     """
-    common = among(places(lowest.shape, int) + 1, boundaries)
+    common = is_among(row_indices(lowest.shape, int) + 1, boundaries)
     as_many = [(jnp.where(common, lowest, highest), False)]
     if len(allowed.counts) == 1:
         return as_many
-    share = allowed.counts[0] / jnp.maximum(number_of(boundaries, allowed.num_items), 1).astype(lowest.dtype)
+    share = allowed.counts[0] / jnp.maximum(num_boundaries(boundaries, allowed.num_items), 1).astype(lowest.dtype)
     return [*as_many, (jnp.where(common, highest - (highest - lowest) * share[None], highest), True)]
 
 
-def at(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "C *T"]:
+def gaps_at(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "C *T"]:
     """The gaps at the boundaries; infinite where a boundary only fills up."""
     last = gaps.shape[0]
-    return jnp.where(boundaries <= last, pick(gaps, jnp.minimum(boundaries, last) - 1), jnp.inf)
+    return jnp.where(boundaries <= last, gather(gaps, jnp.minimum(boundaries, last) - 1), jnp.inf)
 
 
-def number_of(boundaries: Int[Array, "C *T"], num_items: int) -> Int[Array, "*T"]:
+def num_boundaries(boundaries: Int[Array, "C *T"], num_items: int) -> Int[Array, "*T"]:
     """How many boundaries there are, without those that only fill up."""
     return jnp.sum(boundaries < num_items, axis=0)
 
 
-def average(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "*T"]:
+def average_gap(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> Float[Array, "*T"]:
     """The average gap at the boundaries; -inf if there are none."""
-    width = at(gaps, boundaries)
-    number = number_of(boundaries, gaps.shape[0] + 1)
+    width = gaps_at(gaps, boundaries)
+    number = num_boundaries(boundaries, gaps.shape[0] + 1)
     total = jnp.sum(jnp.where(jnp.isfinite(width), width, 0), axis=0)
     return jnp.where(number > 0, total / jnp.maximum(number, 1).astype(gaps.dtype), -jnp.inf)
 
 
-def among(boundaries: Int[Array, "C *T"], others: Int[Array, "D *T"]) -> Bool[Array, "C *T"]:
+def is_among(boundaries: Int[Array, "C *T"], others: Int[Array, "D *T"]) -> Bool[Array, "C *T"]:
     """Which of the boundaries are among the others."""
     return jnp.any(boundaries[:, None] == others[None], axis=1)
 
 
-def widest(
+def best_clustering(
     gaps: Float[Array, "k *T"],
     allowed: Limits,
-    other_than: Int[Array, "C *T"] | None = None,
+    excluding: Int[Array, "C *T"] | None = None,
     fewer: bool | None = None,
-) -> Cuts:
+) -> Clusters:
     """The allowed clustering with the largest average gap, or the best one other than the one given.
 
     Another clustering of as many clusters differs first at some boundary: beside the best of all, the best of those
@@ -190,11 +190,11 @@ def widest(
     """
     gap, place, best = _forward(gaps, allowed)
     given = differing = None
-    if other_than is not None:
-        given = number_of(other_than, allowed.num_items)
+    if excluding is not None:
+        given = num_boundaries(excluding, allowed.num_items)
         differing = [jnp.full_like(gap, -jnp.inf)]
         for number, size in enumerate(allowed.sizes[:-1]):
-            same = place == other_than[number][None]
+            same = place == excluding[number][None]
             before = jnp.where(same, _farther(differing[-1], *size), _farther(best[number], *size))
             differing.append(gap + before)
 
@@ -207,12 +207,12 @@ def widest(
         total = jnp.where(
             _within(allowed.num_items - place, allowed.sizes[count]), table(count, given == count), -jnp.inf
         )
-        average = jnp.max(total, axis=0) / count
+        average_gap = jnp.max(total, axis=0) / count
         if fewer is not None and given is not None:
-            average = jnp.where((count < given) == fewer, average, -jnp.inf)
+            average_gap = jnp.where((count < given) == fewer, average_gap, -jnp.inf)
         last[count] = _first_largest(total, near)
-        chosen = jnp.where(average > value + near, count, chosen)
-        value = jnp.maximum(average, value)
+        chosen = jnp.where(average_gap > value + near, count, chosen)
+        value = jnp.maximum(average_gap, value)
 
     found, position = [], jnp.full(value.shape, allowed.num_items)
     apart = jnp.zeros(value.shape, bool)
@@ -224,10 +224,10 @@ def widest(
         if count in last:
             position = jnp.where(count == chosen, last[count], position)
         found.append(position)
-        if other_than is not None:
+        if excluding is not None:
             # Whether what stands before this boundary must still differ.
-            apart = jnp.where(count == chosen, given == count, apart) & (position == other_than[count - 1])
-    return Cuts(value=value, boundaries=jnp.stack(found[::-1]))
+            apart = jnp.where(count == chosen, given == count, apart) & (position == excluding[count - 1])
+    return Clusters(value=value, boundaries=jnp.stack(found[::-1]))
 
 
 def _rounding(gaps: Float[Array, "k *T"]) -> Float[Array, "*T"]:
@@ -247,7 +247,7 @@ def _forward(gaps, allowed: Limits):
     """
     end = jnp.full((1, *gaps.shape[1:]), -jnp.inf, gaps.dtype)
     gap = jnp.concatenate([end, gaps, end])
-    place = places(gap.shape, int)
+    place = row_indices(gap.shape, int)
     best = [jnp.where(place == 0, 0, -jnp.inf).astype(gap.dtype)]
     for size in allowed.sizes[:-1]:
         best.append(gap + _farther(best[-1], *size))

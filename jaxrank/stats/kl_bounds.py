@@ -27,7 +27,7 @@ def kl_upper(
     """
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold)
-    inner, outer = family.reach_up(mean, level)
+    inner, outer = family.bracket_up(mean, level)
     width = _bisect(lambda step: family.divergence(mean, step) <= level, inner, outer)
     return jnp.where(some, jnp.minimum(outward(mean, width), family.high), family.high)
 
@@ -41,7 +41,7 @@ def kl_lower(
     """Lower confidence bound L, never above the true solution; see `kl_upper`."""
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold)
-    inner, outer = family.reach_down(mean, level)
+    inner, outer = family.bracket_down(mean, level)
     width = _bisect(lambda step: family.divergence(mean, -step) <= level, inner, outer)
     return jnp.where(some, jnp.maximum(-outward(-mean, width), family.low), family.low)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import lift
+from jaxrank.core.batch_axis import expand_items
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.families import Bernoulli, Family
 from jaxrank.stats.numerics import log
@@ -96,7 +96,7 @@ class Mixture:
     def threshold(self, *, means, pulls, rounds, delta, design):
         """Beta of every item, from its own answers alone."""
         del rounds
-        return lift(log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
+        return expand_items(log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
 
     def check(self, design, family):
         """The mixture is one of Bernoulli likelihoods."""

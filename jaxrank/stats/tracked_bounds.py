@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
-from jaxrank.core.batch_axis import pick, put
-from jaxrank.stats.families import Family, Newton
+from jaxrank.core.batch_axis import gather, set_rows
+from jaxrank.stats.families import Family, NewtonBounds
 from jaxrank.stats.kl_bounds import kl_lower, kl_upper, level_of, outward
 
 
@@ -37,7 +37,7 @@ def tracked_bounds(
     that a single Newton step (three in 64 bit) is enough where bisection needs one per bit; a changed item's takes one
     more. Every result is on the outer side, and the tests hold the two ways to the same decisions.
     """
-    if not isinstance(family, Newton):
+    if not isinstance(family, NewtonBounds):
         return Bounds(kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family), threshold)
     mean, level, some = level_of(mean, pulls, threshold)
     growth = jnp.sqrt(threshold / before.threshold)
@@ -49,8 +49,8 @@ def tracked_bounds(
     )
     widths = _approach_changed(widths, mean, level, family, changed)
     for _ in range({4: 0, 8: 2}[mean.dtype.itemsize]):
-        widths = family.approach_down(mean, level, widths[0]), family.approach_up(mean, level, widths[1])
-    down, up = family.tighten_down(mean, level, widths[0]), family.tighten_up(mean, level, widths[1])
+        widths = family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])
+    down, up = family.newton_bound_down(mean, level, widths[0]), family.newton_bound_up(mean, level, widths[1])
     return Bounds(
         jnp.where(some, jnp.maximum(-outward(-mean, down), family.low), family.low),
         jnp.where(some, jnp.minimum(outward(mean, up), family.high), family.high),
@@ -61,7 +61,7 @@ def tracked_bounds(
 def _approach_changed(widths, mean, level, family, changed):
     """A first step for the changed items alone, or for all where that is no more work."""
     if 2 * changed.shape[0] > mean.shape[0]:
-        return family.approach_down(mean, level, widths[0]), family.approach_up(mean, level, widths[1])
-    down, up, mean, level = (pick(table, changed) for table in (*widths, mean, level))
-    fresh = family.approach_down(mean, level, down), family.approach_up(mean, level, up)
-    return tuple(put(table, changed, values) for table, values in zip(widths, fresh, strict=True))
+        return family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])
+    down, up, mean, level = (gather(table, changed) for table in (*widths, mean, level))
+    fresh = family.newton_guess_down(mean, level, down), family.newton_guess_up(mean, level, up)
+    return tuple(set_rows(table, changed, values) for table, values in zip(widths, fresh, strict=True))
