@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+import jaxrank as jr
 from jaxrank.cli import inputs
 
-EXPERIMENT_1 = np.asarray(inputs.EXPERIMENT_1)
-TOP_AND_BOTTOM_3 = (3, 12)
+EXPERIMENT_1, TOP_AND_BOTTOM_3 = jr.paper.EXPERIMENT_1, jr.paper.EXPERIMENT_1_BOUNDARIES
 PENTILES = (20, 40, 60, 80)
 
 

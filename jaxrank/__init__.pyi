@@ -34,6 +34,7 @@ from .environments import GaussianArms as GaussianArms
 from .environments import PoissonArms as PoissonArms
 from .environments import ScoredDuels as ScoredDuels
 from .environments import borda_scores as borda_scores
+from .environments import paper as paper
 from .fitting import diagnostics as diagnostics
 from .fitting.fit import btl_scores as btl_scores
 from .fitting.fit import btl_scores_of_many as btl_scores_of_many
@@ -109,6 +110,7 @@ __all__ = [
     "kl_upper",
     "log_evidence",
     "metrics",
+    "paper",
     "plan",
     "plots",
     "quantiles",

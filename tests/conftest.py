@@ -22,5 +22,5 @@ def key():
 
 @pytest.fixture(scope="session")
 def experiment_1():
-    """Means of the paper's Experiment 1; its boundaries are (3, 12)."""
+    """Means of the paper's Experiment 1, as the paper states them; its boundaries are (3, 12)."""
     return jnp.array([0.5] + [0.5 - a / 40 for a in range(2, 16)])

@@ -10,7 +10,7 @@ import pytest
 import jaxrank as jr
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+EXPERIMENT_1 = jr.paper.EXPERIMENT_1
 
 
 def told(algorithm, state, rewards, key):

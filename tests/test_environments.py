@@ -82,3 +82,9 @@ def test_btl_and_its_matrix_answer_alike(key):
     np.testing.assert_array_equal(
         jr.Duels.btl(scores).draw(key, query), jr.Duels(probabilities=matrix).draw(key, query)
     )
+
+
+def test_experiment_1_is_the_papers(experiment_1):
+    np.testing.assert_allclose(jr.paper.EXPERIMENT_1, experiment_1, rtol=1e-6)
+    assert len(jr.paper.EXPERIMENT_1) == 15
+    assert jr.paper.EXPERIMENT_1_BOUNDARIES == (3, 12)

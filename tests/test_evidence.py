@@ -9,7 +9,7 @@ from scipy.special import betaln, logsumexp, xlogy
 import jaxrank as jr
 from jaxrank.stats.sequences import mixture_regret
 
-EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+EXPERIMENT_1 = jr.paper.EXPERIMENT_1
 
 
 def is_wide():

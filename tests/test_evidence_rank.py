@@ -7,7 +7,7 @@ import pytest
 
 import jaxrank as jr
 
-EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+EXPERIMENT_1 = jr.paper.EXPERIMENT_1
 SETTING = {"num_items": 15, "boundaries": (3, 12)}
 
 

@@ -14,7 +14,7 @@ MEANS = np.asarray([0.9, 0.7, 0.4, 0.1])
 @pytest.mark.parametrize("name", ["EvidenceRank", "LUCBRank"])
 def test_plan_predicts_what_simulate_takes(name):
     """Experiment 1 at epsilon = 0.05: within 10%, with other random numbers (two standard errors are about 3%)."""
-    means = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+    means = jr.paper.EXPERIMENT_1
     environment = jr.BernoulliArms(means=means)
     settings = {"epsilons": [0.05, 0.1], "trials": 40, "seed": 1, "progress": False}
     plan = jr.plan(environment, (3, 12), algorithm=name, **settings)

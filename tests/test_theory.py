@@ -12,7 +12,7 @@ from jaxrank import theory
 pytestmark = pytest.mark.once
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-EXPERIMENT_1 = np.asarray([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+EXPERIMENT_1 = jr.paper.EXPERIMENT_1
 # Divergences written from their definitions.
 DIVERGENCES = {
     "Bernoulli": lambda x, y: x * np.log(x / y) + (1 - x) * np.log((1 - x) / (1 - y)),

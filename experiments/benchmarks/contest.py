@@ -39,7 +39,7 @@ class Case:
     def means(self) -> np.ndarray:
         """True means: Experiment 1 at K = 15, evenly spread otherwise; for duels, their Borda scores."""
         if self.num_items == 15:
-            return np.array([0.5] + [0.5 - a / 40 for a in range(2, 16)])
+            return jr.paper.EXPERIMENT_1
         if self.duels:
             return np.asarray(jr.Duels.btl(self.scores).means, float)
         return np.linspace(0.9, 0.1, self.num_items)

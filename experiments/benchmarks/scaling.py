@@ -27,7 +27,7 @@ def work(job: dict) -> dict:
 
     items, clusters = job.get("items", 15), job.get("clusters", 3)
     if items == 15:
-        means, boundaries = np.array([0.5] + [0.5 - a / 40 for a in range(2, 16)]), (3, 12)
+        means, boundaries = jr.paper.EXPERIMENT_1, (3, 12)
     else:
         means, boundaries = np.linspace(0.9, 0.1, items), jr.quantiles(clusters)
     algorithm = jr.LUCBRank(

@@ -208,10 +208,6 @@ def pairs(name: str, text: str | None) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, value in parts}
 
 
-EXPERIMENT_1 = [0.5] + [0.5 - a / 40 for a in range(2, 16)]
-"""The paper's Experiment 1: fifteen Bernoulli items, top 3 / middle / bottom 3."""
-
-
 def only_one(**options: object) -> str | None:
     """The name of the option that was given, if any; two of them are an error."""
     given = [name for name, value in options.items() if value is not None]

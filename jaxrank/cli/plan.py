@@ -115,11 +115,11 @@ def _plan(
             "the scores are an assumption, not your data: a pilot of a few answers per item tells more (--answers)"
         )
     else:
-        environment = jr.BernoulliArms(means=np.asarray(inputs.EXPERIMENT_1))
+        environment = jr.BernoulliArms(means=jr.paper.EXPERIMENT_1)
         source = "Experiment 1 of the paper, direct rewards"
     result = jr.plan(
         environment,
-        (3, 12) if points is None else points,
+        jr.paper.EXPERIMENT_1_BOUNDARIES if points is None else points,
         epsilons=chosen[0],
         deltas=chosen[1],
         algorithm=algorithm.value,

@@ -69,7 +69,12 @@ def simulate(
 
 def _values(means: str | None, scores: str | None) -> list[float]:
     given = inputs.only_one(means=means, scores=scores)
-    return inputs.EXPERIMENT_1 if given is None else inputs.numbers(given, means or scores or "")
+    if given is not None:
+        return inputs.numbers(given, means or scores or "")
+
+    import jaxrank as jr
+
+    return jr.paper.EXPERIMENT_1.tolist()
 
 
 def _algorithm(num_items, boundaries, sizes, clusters, delta, epsilon, ranking, alpha, smallest, largest):
@@ -92,7 +97,7 @@ def _algorithm(num_items, boundaries, sizes, clusters, delta, epsilon, ranking, 
             raise ValueError(
                 f"boundaries, sizes or clusters must be given for items of your own, got {num_items} items"
             )
-        points = (3, 12)
+        points = jr.paper.EXPERIMENT_1_BOUNDARIES
     if ranking is inputs.Ranking.LUCB:
         return jr.LUCBRank(**setting, boundaries=points, alpha=alpha)
     return jr.EvidenceRank(**setting, boundaries=points)

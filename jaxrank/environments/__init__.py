@@ -1,5 +1,6 @@
 """Whoever answers: items that give rewards directly, and items that meet in duels."""
 
+from jaxrank.environments import paper
 from jaxrank.environments.arms import BernoulliArms, ExponentialArms, GaussianArms, PoissonArms
 from jaxrank.environments.duels import Duels, ScoredDuels, borda_scores
 
@@ -11,4 +12,5 @@ __all__ = [
     "PoissonArms",
     "ScoredDuels",
     "borda_scores",
+    "paper",
 ]
