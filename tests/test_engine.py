@@ -46,7 +46,7 @@ PROGRAM = """
 import sys, jax, numpy as np, jaxrank as jr
 import jaxrank.simulation.simulate as engine
 engine.SAVE_SECONDS = 0.05
-algorithm = jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.01)
+algorithm = jr.{name}(num_items=5, boundaries=(1, 3), delta=0.1, epsilon=0.01)
 arms = jr.BernoulliArms(means=np.array([0.8, 0.6, 0.45, 0.3, 0.1]))
 runs = jr.simulate(jax.random.key(0), algorithm, arms, num_trials={trials}, resume_file=sys.argv[1], num_lanes=64)
 runs.save(sys.argv[2])
@@ -67,8 +67,9 @@ def start_and_signal(program, file, out, number, times=1):
     return process.returncode, said
 
 
-def test_killed_in_the_middle_and_started_again_gives_the_identical_file(tmp_path):
-    program = PROGRAM.format(trials=3_000)
+@pytest.mark.parametrize("name", ["LUCBRank", "EvidenceRank"])
+def test_killed_in_the_middle_and_started_again_gives_the_identical_file(name, tmp_path):
+    program = PROGRAM.format(name=name, trials=3_000)
     file, killed, straight = (tmp_path / name for name in ("file", "killed.npz", "straight.npz"))
     assert start_and_signal(program, file, killed, signal.SIGKILL)[0] == -signal.SIGKILL
     assert not killed.exists()
@@ -80,7 +81,9 @@ def test_killed_in_the_middle_and_started_again_gives_the_identical_file(tmp_pat
 def test_ctrl_c_finishes_what_is_under_way(tmp_path):
     """The trials that come back are the first ones, without a gap, as an uninterrupted run has them."""
     out = tmp_path / "some.npz"
-    code, said = start_and_signal(PROGRAM.format(trials=200_000), tmp_path / "file", out, signal.SIGINT)
+    code, said = start_and_signal(
+        PROGRAM.format(name="LUCBRank", trials=200_000), tmp_path / "file", out, signal.SIGINT
+    )
     assert code == 0, said
     assert re.search(r"interrupted: finishing \d+ trials under way, starting no other; Ctrl-C again stops", said)
     some = jr.Runs.load(out)
