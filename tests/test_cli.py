@@ -124,7 +124,7 @@ def test_resume_file_on_the_command_line(tmp_path):
     assert call(*options).stdout == first.stdout
     other = call(*options, "--seed", 1)
     assert other.exit_code == 2
-    assert "resume_file must belong to the same simulation" in other.stderr
+    assert "--resume-file must belong to the same simulation" in other.stderr
 
 
 @pytest.mark.parametrize("biased", [False, True])
