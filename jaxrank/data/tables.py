@@ -192,10 +192,8 @@ def without_header(table: Table) -> Table:
         code = -1 if not cell.values else values.get(cell.values[0], len(column.values))
         extended = [*column.values, *cell.values] if code == len(column.values) else column.values
         columns.append(Column(np.concatenate([[code], column.codes]), extended))
-    first = max(1, min(table.lines[0] - 1 if len(table.lines) else 1, 1))
-    return Table(
-        [str(place) for place in range(1, len(table.names) + 1)], columns, [first, *table.lines], has_header=False
-    )
+    names = [str(place) for place in range(1, len(table.names) + 1)]
+    return Table(names, columns, [1, *table.lines], has_header=False)
 
 
 def _column(cells: Iterable[Any]) -> Column:
