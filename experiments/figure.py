@@ -23,7 +23,6 @@ from instances import Instance, street_view
 
 import jaxrank as jr
 from jaxrank import plots
-from jaxrank.cli import inputs
 
 COLOURS = [colour for colour in plots.COLOURS if colour != "#F0E442"]
 """Without yellow, which is too pale for a line on white."""
@@ -145,7 +144,7 @@ def main(experiment: Experiment) -> None:
     if experiment.on_street_view:
         parser.add_argument("--scores", type=Path, help="street-view BTL scores, one per line; else a stand-in")
     arguments = parser.parse_args()
-    inputs.keep_compiled_programs()
+    jr.keep_compiled_programs()
     out = arguments.out or Path("results/quick" if arguments.quick else "results")
     instance = None
     if experiment.on_street_view:

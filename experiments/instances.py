@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 import jaxrank as jr
-from jaxrank.cli import inputs
 
 EXPERIMENT_1, TOP_AND_BOTTOM_3 = jr.paper.EXPERIMENT_1, jr.paper.EXPERIMENT_1_BOUNDARIES
 PENTILES = (20, 40, 60, 80)
@@ -36,7 +35,7 @@ def street_view(path: Path | None) -> Instance:
         normal = np.sort(np.random.default_rng(2245).normal(size=100))
         scores = 3.9 * (normal - normal[0]) / (normal[-1] - normal[0])
         return Instance(scores, "SYNTHETIC STAND-IN for the street-view scores (no file of scores was given)")
-    scores = np.asarray(inputs.numbers("scores", str(path)))
+    scores = jr.read_numbers(path, "scores")
     if len(scores) != 100:
         raise ValueError(f"scores must hold 100 numbers, one per image, got {len(scores)} in {str(path)!r}")
     return Instance(scores, f"street-view scores of {path.name}")

@@ -26,6 +26,10 @@ from .core.protocol import ANYONE as ANYONE
 from .core.protocol import Algorithm as Algorithm
 from .core.protocol import Environment as Environment
 from .core.protocol import Query as Query
+from .core.pytrees import leaf as leaf
+from .core.pytrees import pytree_dataclass as pytree_dataclass
+from .core.pytrees import static as static
+from .core.tally import Tally as Tally
 from .data.comparisons import Comparisons as Comparisons
 from .environments import BernoulliArms as BernoulliArms
 from .environments import Duels as Duels
@@ -35,15 +39,18 @@ from .environments import PoissonArms as PoissonArms
 from .environments import ScoredDuels as ScoredDuels
 from .environments import borda_scores as borda_scores
 from .environments import paper as paper
+from .environments.files import read_numbers as read_numbers
 from .fitting import diagnostics as diagnostics
 from .fitting.fit import btl_scores as btl_scores
 from .fitting.fit import btl_scores_of_many as btl_scores_of_many
 from .fitting.fit import fit_btl as fit_btl
 from .fitting.fit import fit_thurstone as fit_thurstone
 from .fitting.result import Fit as Fit
-from .planning import Forecast as Forecast
-from .planning import Plan as Plan
-from .planning import plan as plan
+from .planning.plan import Forecast as Forecast
+from .planning.plan import Plan as Plan
+from .planning.plan import plan as plan
+from .planning.plan import typical_duels as typical_duels
+from .simulation.compilation_cache import keep_compiled_programs as keep_compiled_programs
 from .simulation.run import run as run
 from .simulation.simulate import Runs as Runs
 from .simulation.simulate import simulate as simulate
@@ -51,10 +58,13 @@ from .simulation.trial import Run as Run
 from .stats.evidence import log_evidence as log_evidence
 from .stats.families import Bernoulli as Bernoulli
 from .stats.families import Exponential as Exponential
+from .stats.families import Family as Family
 from .stats.families import Gaussian as Gaussian
 from .stats.families import Poisson as Poisson
 from .stats.kl_bounds import kl_lower as kl_lower
 from .stats.kl_bounds import kl_upper as kl_upper
+from .stats.sequences import ConfidenceSequence as ConfidenceSequence
+from .stats.sequences import Design as Design
 from .stats.sequences import ExplorationRate as ExplorationRate
 from .stats.sequences import Mixture as Mixture
 
@@ -71,6 +81,8 @@ __all__ = [
     "Certificate",
     "Clustering",
     "Comparisons",
+    "ConfidenceSequence",
+    "Design",
     "Duels",
     "Environment",
     "EvidenceRank",
@@ -78,6 +90,7 @@ __all__ = [
     "ExplorationRate",
     "Exponential",
     "ExponentialArms",
+    "Family",
     "Fit",
     "Forecast",
     "GapRank",
@@ -96,6 +109,7 @@ __all__ = [
     "Run",
     "Runs",
     "ScoredDuels",
+    "Tally",
     "Uniform",
     "UniformState",
     "borda_scores",
@@ -106,17 +120,23 @@ __all__ = [
     "diagnostics",
     "fit_btl",
     "fit_thurstone",
+    "keep_compiled_programs",
     "kl_lower",
     "kl_upper",
+    "leaf",
     "log_evidence",
     "metrics",
     "paper",
     "plan",
     "plots",
+    "pytree_dataclass",
     "quantiles",
+    "read_numbers",
     "run",
     "simulate",
     "sizes",
+    "static",
     "theory",
     "top",
+    "typical_duels",
 ]

@@ -57,7 +57,7 @@ def gap_mistakes(
     allowed: Limits,
     epsilon: Float[Array, ""] | float = 0.0,
 ) -> Bool[Array, "*T"]:
-    """Whether boundaries that were found are wrong, such as `Runs.found` of `GapRank`, with its `limits`.
+    """Whether boundaries that were found are wrong, such as `Runs.found_boundaries` of `GapRank`, with its `limits`.
 
     They are if an item stands on the wrong side of one of them, or if the gaps at another clustering's boundaries are
     wider by more than epsilon on average. Comparisons forgive the rounding of the means.
@@ -126,9 +126,9 @@ def wilson_interval(
     Returns:
       Lower and upper ends: two numbers, or two arrays of the arguments' common shape.
     """
-    checks.inside("trials", trials, 1, float("inf"), closed=(True, False))
-    checks.inside("successes", successes, 0, float("inf"), closed=(True, False))
-    checks.inside("confidence", confidence, 0, 1, closed=(False, False))
+    checks.inside("trials", trials, 1, float("inf"), "[)")
+    checks.nonnegative("successes", successes)
+    checks.probability("confidence", confidence)
     number, count = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     for name, value in (("successes", number), ("trials", count)):
         checks.require(bool((value == np.round(value)).all()), name, "must be whole numbers", value)
@@ -167,7 +167,7 @@ def _with_axes(name: str, value, axes: tuple[int, ...], order):
 
 def _tolerance(epsilon, order, kind):
     """The tolerance of every order."""
-    checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    checks.nonnegative("epsilon", epsilon)
     epsilon = jnp.asarray(epsilon, kind)
     return jnp.broadcast_to(_with_axes("epsilon", epsilon, epsilon.shape, order), order.shape[:-1])
 
@@ -181,7 +181,7 @@ def _checked_order(order):
         wrong = (np.sort(values, axis=-1) != np.arange(values.shape[-1])).any(axis=-1)
         if wrong.any():
             row = values[wrong][0] if values.ndim > 1 else values
-            checks.require(False, "order", "must list every item from 0 to K-1 once, best first", row.tolist())
+            checks.fail("order", "must list every item from 0 to K-1 once, best first", row.tolist())
     return jnp.asarray(order)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxrank.fitting.result import Fit
-from jaxrank.planning import Plan
+from jaxrank.planning.plan import Plan
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 """Okabe and Ito's palette, told apart with all common kinds of colour vision."""

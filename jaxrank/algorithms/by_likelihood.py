@@ -4,13 +4,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import add_rows
 from jaxrank.core.prng import bits, fold_in, other_item, permutation
-from jaxrank.core.protocol import ANYONE, Algorithm, Query
-from jaxrank.core.pytrees import leaf, pytree_dataclass
+from jaxrank.core.protocol import ANYONE, Algorithm, Number, Query
+from jaxrank.core.pytrees import leaf, pytree_dataclass, set_fields, static
+from jaxrank.core.tally import Tally
 from jaxrank.fitting.likelihood import WinMatrix
 from jaxrank.fitting.solver import maximise
 from jaxrank.stats.links import BTL
@@ -20,16 +22,24 @@ TOLERANCE = 1e-4
 
 
 class ByLikelihoodState(NamedTuple):
-    """Where a run stands."""
+    """Where a run of `ByLikelihood` stands.
+
+    Attributes:
+      inner: state of the algorithm that asks.
+      wins: entry i K + j says how often item i beat item j, shape (K*K,).
+      scores: those of the last fit, where the next one starts, shape (K,).
+      priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
+
+    Example:
+      >>> state = jr.ByLikelihood(algorithm=jr.Uniform(num_items=3, pairs=True)).init(jax.random.key(0))
+      >>> int(state.rounds), state.tally.pulls.tolist()
+      (0, [0, 0, 0])
+    """
 
     inner: Any
-    """State of the algorithm that asks."""
     wins: Float[Array, "K*K *T"]
-    """Entry i K + j: how often item i beat item j."""
     scores: Float[Array, "K *T"]
-    """Those of the last fit that was remembered, where the next one starts."""
     priority: Int[Array, "K *T"]
-    """A random permutation that breaks ties, drawn once per trial."""
 
     @property
     def rounds(self) -> Int[Array, "*T"]:
@@ -37,13 +47,13 @@ class ByLikelihoodState(NamedTuple):
         return self.inner.rounds
 
     @property
-    def tally(self):
+    def tally(self) -> Tally:
         """See `State`."""
         return self.inner.tally
 
 
 @pytree_dataclass
-class ByLikelihood:
+class ByLikelihood(Algorithm[ByLikelihoodState]):
     """An algorithm whose questions are asked as duels, and whose order is by BTL scores fitted to all answers so far.
 
     The paper's UniformParam is `ByLikelihood(algorithm=Uniform(num_items=K, pairs=True))`, its QSParam
@@ -54,28 +64,38 @@ class ByLikelihood:
     Args:
       algorithm: what asks.
       prior: precision of a Gaussian prior on the scores; a small one keeps them finite while few duels are known.
+
+    Example:
+      >>> algorithm = jr.ByLikelihood(algorithm=jr.Uniform(num_items=3, pairs=True))
+      >>> jr.run(jax.random.key(0), algorithm, jr.Duels.btl([0.0, 4.0, 8.0]), max_samples=300).order.tolist()
+      [2, 1, 0]
     """
 
     algorithm: Algorithm[Any]
-    prior: Float[Array, ""] | float = leaf(0, default=0.1)
+    prior: Number = leaf(0, default=0.1)
+    num_items: int = static(init=False)
 
-    asks_pairs = True
+    batched = True
+
+    def __post_init__(self) -> None:
+        """As many items as the algorithm has."""
+        set_fields(self, num_items=self.algorithm.num_items)
 
     @property
-    def num_items(self) -> int:
-        """How many items there are."""
-        return self.algorithm.num_items
+    def asks_pairs(self) -> bool:
+        """Yes: a fit needs to know who beat whom."""
+        return True
 
     def check(self) -> None:
         """See `Algorithm`."""
         self.algorithm.check()
-        checks.inside("prior", self.prior, 0, float("inf"), closed=(False, False))
+        checks.positive("prior", self.prior)
 
-    def check_stops(self, means) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """See `Algorithm`."""
         self.algorithm.check_stops(means)
 
-    def init(self, key) -> ByLikelihoodState:
+    def init(self, key: Key[Array, "*T"]) -> ByLikelihoodState:
         """See `Algorithm`."""
         items = self.num_items
         return ByLikelihoodState(
@@ -85,14 +105,14 @@ class ByLikelihood:
             priority=permutation(fold_in(key, jnp.ones(key.shape, int)), items),
         )
 
-    def ask(self, key, state) -> Query:
+    def ask(self, key: Key[Array, "*T"], state: ByLikelihoodState) -> Query:
         """What the algorithm asks, every item with an opponent."""
         query = self.algorithm.ask(key, state.inner)
         word = bits(fold_in(key, jnp.ones(key.shape, int)), query.item.shape[0])
         someone = other_item(query.item, word, self.num_items)
         return query._replace(opponent=jnp.where(query.opponent == ANYONE, someone, query.opponent))
 
-    def tell(self, state, query, reward) -> ByLikelihoodState:
+    def tell(self, state: ByLikelihoodState, query: Query, reward: Float[Array, "B *T"]) -> ByLikelihoodState:
         """Tell the algorithm, and note who beat whom."""
         # One place per answer, that of the winner; a tie, or any other reward, is shared out between both.
         place = jnp.concatenate(
@@ -103,16 +123,15 @@ class ByLikelihood:
             inner=self.algorithm.tell(state.inner, query, reward), wins=add_rows(state.wins, place, share)
         )
 
-    def done(self, state):
+    def done(self, state: ByLikelihoodState) -> Bool[Array, "*T"]:
         """When the algorithm is."""
         return self.algorithm.done(state.inner)
 
-    def order(self, state):
+    def order(self, state: ByLikelihoodState) -> Int[Array, "K *T"]:
         """By fitted scores."""
-        rank = ranks.ranks(self._fit(state), state.priority)
-        return jnp.argsort(rank, axis=0).astype(rank.dtype)
+        return ranks.order_of(ranks.ranks(self._fit(state), state.priority))
 
-    def remember(self, state) -> ByLikelihoodState:
+    def prepare_order(self, state: ByLikelihoodState) -> ByLikelihoodState:
         """See `Algorithm`: the scores, for the next fit to start from."""
         return state._replace(scores=self._fit(state))
 

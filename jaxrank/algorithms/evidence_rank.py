@@ -5,18 +5,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxrank.algorithms._critical_items import about_critical
-from jaxrank.core import checks, ranks, tally
+from jaxrank.algorithms._critical_items import CriticalItems
+from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import argmax_rows, expand_items, gather, row_indices, set_entry, set_pairs, set_rows
-from jaxrank.core.boundaries import Boundaries, cut_points, require_gaps
+from jaxrank.core.boundaries import as_given, cut_points, require_gaps
 from jaxrank.core.prng import permutation
-from jaxrank.core.protocol import Number, Query
-from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.protocol import Query
+from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats.evidence import log_evidence, transport_costs
-from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.families import Bernoulli
 from jaxrank.stats.numerics import TIE, log
 
 PULLS_BETWEEN_TESTS = 32
@@ -28,23 +29,28 @@ RETEST_SHARE = 0.8
 
 
 class EvidenceRankState(NamedTuple):
-    """Where a run stands."""
+    """Where a run of `EvidenceRank` stands.
+
+    Attributes:
+      rounds: 0 until every item was sampled once, then 1, 2, ...
+      tally: all answers so far.
+      priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
+      rank: rank of every item by its empirical mean, from 0, best first, when the pairs were last updated; shape (K,).
+      cost: transport cost of every pair, shape (K, K): the log-likelihood lost if the two were in the wrong order.
+      due: cost from which "the row's item is above the column's" is tested next, shape (K, K); infinite once that is
+        proven, for good.
+      active: clusters, but for the last, with pairs still to be proven against lower ones; shape (C,).
+      critical: the cheapest such pair of each, which is sampled next; shape (C, 2).
+    """
 
     rounds: Int[Array, "*T"]
-    """0 until every item was sampled once, then 1, 2, ..."""
     tally: Tally
     priority: Int[Array, "K *T"]
-    """A random permutation that breaks ties, drawn once per trial."""
     rank: Int[Array, "K *T"]
-    """Rank of every item by its empirical mean, from 0, best first, when the pairs were last looked at."""
     cost: Float[Array, "K K *T"]
-    """Transport cost of every pair: the log-likelihood that is lost if the two were in the wrong order."""
     due: Float[Array, "K K *T"]
-    """Cost from which "the row's item is above the column's" is tested next; infinite once that is proven, for good."""
     active: Bool[Array, "C *T"]
-    """Clusters, but for the last, with pairs still to be proven against lower ones."""
     critical: Int[Array, "C 2 *T"]
-    """The cheapest such pair of each, which is sampled next."""
 
     @property
     def proven(self) -> Bool[Array, "K K *T"]:
@@ -53,21 +59,32 @@ class EvidenceRankState(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """What is proven and what is not, pair by pair; entry (a, b) is about "item a is above item b"."""
+    """What is proven and what is not, pair by pair; entry (a, b) is about "item a is above item b".
+
+    Attributes:
+      needed: pairs of different clusters as they stand now, all of which must be proven; shape (K, K).
+      proven: pairs that are proven, shape (K, K).
+      log_evidence: evidence now, shape (K, K); it may have been larger when the pair was proven.
+      threshold: evidence that proves a pair, log(M / delta).
+      more_samples: samples of the two items that a needed pair will still take, roughly, at the rate at which its cost
+        has grown; shape (K, K).
+
+    Example:
+      >>> algorithm = jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1)
+      >>> certificate = algorithm.certificate(algorithm.init(jax.random.key(0)))
+      >>> int(certificate.needed.sum()), int(certificate.proven.sum())
+      (2, 0)
+    """
 
     needed: Bool[Array, "K K *T"]
-    """Pairs of different clusters as they stand now: all must be proven."""
     proven: Bool[Array, "K K *T"]
     log_evidence: Float[Array, "K K *T"]
-    """Now; it may have been larger when the pair was proven."""
     threshold: Float[Array, "*T"]
-    """Evidence that proves a pair, log(M / delta)."""
     more_samples: Float[Array, "K K *T"]
-    """Samples of the two items that a needed pair will still take, roughly: at the rate at which its cost has grown."""
 
 
 @pytree_dataclass
-class EvidenceRank:
+class EvidenceRank(CriticalItems[EvidenceRankState]):
     r"""Coarse ranking by certificates for pairs: the guarantee of `LUCBRank` from fewer samples.
 
     It stops when every item is proven to be above (by more than -epsilon) every item of a lower cluster, each pair by
@@ -84,49 +101,33 @@ class EvidenceRank:
       family: the rewards' family; only Bernoulli, which holds for any reward in [0, 1].
       sample_once: sample an item that is critical for several clusters once, not once for each.
       pulls_per_item: samples of each critical item per round (many raters); the guarantee does not depend on it.
+
+    Example:
+      >>> algorithm = jr.EvidenceRank(num_items=4, boundaries=(2,), delta=0.1, epsilon=0.1)
+      >>> result = jr.run(jax.random.key(0), algorithm, jr.BernoulliArms(means=[0.1, 0.9, 0.2, 0.8]))
+      >>> bool(result.done), sorted(result.order[:2].tolist())
+      (True, [1, 3])
     """
 
-    num_items: int = static()
-    boundaries: tuple[int, ...] = static()
-    delta: Number = leaf(0)
-    epsilon: Number = leaf(0)
-    family: Family
-    sample_once: bool = static()
-    pulls_per_item: int = static()
+    boundaries: tuple[int, ...] = static(converter=as_given)
 
-    asks_pairs = False
+    def __post_init__(self) -> None:
+        """Resolve the boundaries."""
+        set_fields(self, boundaries=cut_points(self.num_items, self.boundaries))
 
-    def __init__(
-        self,
-        *,
-        num_items: int,
-        boundaries: Boundaries,
-        delta: Number,
-        epsilon: Number = 0.0,
-        family: Family | None = None,
-        sample_once: bool = False,
-        pulls_per_item: int = 1,
-    ):
-        fields = {
-            "num_items": checks.whole("num_items", num_items, low=2),
-            "boundaries": cut_points(num_items, boundaries),
-            "delta": checks.real(delta),
-            "epsilon": checks.real(epsilon),
-            "family": Bernoulli() if family is None else family,
-            "sample_once": bool(sample_once),
-            "pulls_per_item": checks.whole("pulls_per_item", pulls_per_item, low=1),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    @property
+    def takes_any_questions(self) -> bool:
+        """Yes: the evidence is valid however the questions were chosen."""
+        return True
 
     def check(self) -> None:
         """See `Algorithm`."""
-        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        checks.inside("epsilon", self.epsilon, 0, 1, closed=(True, False))
+        checks.probability("delta", self.delta)
+        checks.inside("epsilon", self.epsilon, 0, 1, "[)")
         rule = "must be Bernoulli (any rewards in [0, 1]): EvidenceRank has no evidence for others; use LUCBRank"
         checks.require(isinstance(self.family, Bernoulli), "family", rule, type(self.family).__name__)
 
-    def check_stops(self, means) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
         require_gaps(means, self.boundaries, self.epsilon)
 
@@ -139,9 +140,9 @@ class EvidenceRank:
         pairs = jnp.where(jnp.asarray(self.epsilon, float) > 0, float(every), float(adjacent))
         return log(pairs / jnp.asarray(self.delta, float))
 
-    def init(self, key) -> EvidenceRankState:
+    def init(self, key: Key[Array, "*T"]) -> EvidenceRankState:
         """See `Algorithm`."""
-        answers = tally.empty((self.num_items, *key.shape))
+        answers = Tally.empty((self.num_items, *key.shape))
         priority = permutation(key, self.num_items)
         square, count = (self.num_items, self.num_items, *key.shape), len(self.boundaries)
         return EvidenceRankState(
@@ -155,31 +156,37 @@ class EvidenceRank:
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
 
-    def ask(self, key, state) -> Query:
-        """Both items of every cluster's critical pair; before the first round, items never sampled."""
-        del key
-        return about_critical(state, self.pulls_per_item, self.sample_once)
-
-    def tell(self, state, query, reward) -> EvidenceRankState:
+    def tell(self, state: EvidenceRankState, query: Query, reward: Float[Array, "B *T"]) -> EvidenceRankState:
         """Count; now and then update ranks and costs, test pairs, and find the critical pairs anew."""
-        answers = tally.add(state.tally, query, reward, self.family.low, self.family.high)
-        asked = jnp.any(query.mask, axis=0)
-        opening = jnp.any(answers.pulls == 0, axis=0)
-        rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
+        answers, rounds, asked = self.count(state, query, reward)
+        # Answers about other items than the critical ones: the costs of all pairs are computed anew.
+        critical = state.critical.reshape(-1, *state.rounds.shape)
+        own = jnp.any(query.item[:, None] == critical[None], axis=1)
+        foreign = jnp.any(query.mask & ~own, axis=0) & (state.rounds > 0)
         state = state._replace(tally=answers, rounds=rounds)
         # Rounds 1, 1 + q, 1 + 2q, ...: in between the same pairs are sampled.
-        now = asked & (rounds > 0) & ((rounds - 1) % self._cycle == 0)
+        now = asked & (rounds > 0) & (((rounds - 1) % self._cycle == 0) | foreign)
         if self._cycle == 1:
-            return self._update_pairs(state, now)
-        return jax.lax.cond(jnp.any(now), lambda: self._update_pairs(state, now), lambda: state)
+            return self._update_pairs(state, now, foreign)
+        return jax.lax.cond(jnp.any(now), lambda: self._update_pairs(state, now, foreign), lambda: state)
+
+    def with_tally(self, state: EvidenceRankState, tally: Tally) -> EvidenceRankState:
+        """See `Algorithm`: pairs that were proven stay proven."""
+        due = jnp.where(state.proven, jnp.inf, self.threshold() + MIN_EVIDENCE_LAG)
+        state = state._replace(tally=tally, rounds=self.rounds_with(state, tally), due=due)
+        complete = state.rounds > 0
+        return self._update_pairs(state, complete, complete)
 
     @property
     def _cycle(self) -> int:
         """Rounds between two updates of the pairs, of which there are K^2: an update costs as much as many rounds."""
         return max(1, self.num_items // 25)
 
-    def _update_pairs(self, state: EvidenceRankState, now) -> EvidenceRankState:
-        """The state with everything but the answers brought up to date, in the trials marked by `now`."""
+    def _update_pairs(self, state: EvidenceRankState, now, foreign) -> EvidenceRankState:
+        """The state with everything but the answers brought up to date, in the trials marked by `now`.
+
+        Trials marked by `foreign` have answers about items that are not critical.
+        """
         answers = state.tally
 
         def follow(before, changed, where):
@@ -194,13 +201,13 @@ class EvidenceRank:
             return rank, set_pairs(before[1], jnp.where(where[None], changed, self.num_items), fresh)
 
         everyone = row_indices(state.rank.shape, state.critical.dtype)
-        critical, first = state.critical.reshape(-1, *state.rounds.shape), now & (state.rounds == 1)
+        critical, first = state.critical.reshape(-1, *state.rounds.shape), now & ((state.rounds == 1) | foreign)
         some = follow((state.rank, state.cost), critical, now & ~first)
-        # Skipped where no trial is in its first round; the others keep what they have, whoever is in the batch.
+        # Skipped where no trial needs all its pairs; the others keep what they have, whoever is in the batch.
         rank, cost = jax.lax.cond(jnp.any(first), lambda: follow(some, everyone, first), lambda: some)
         cluster = ranks.cluster_of_rank(rank, self.boundaries)
         pause = self._cycle * max(1, PULLS_BETWEEN_TESTS // (self._cycle * self.pulls_per_item))
-        test = now & ((state.rounds - 1) % pause == 0)
+        test = now & (((state.rounds - 1) % pause == 0) | foreign)
         due = jax.lax.cond(
             jnp.any(test), lambda: self._test_pairs(answers, cluster, cost, state.due, test), lambda: state.due
         )
@@ -264,15 +271,6 @@ class EvidenceRank:
             active.append(jnp.isfinite(least))
             pairs.append(jnp.concatenate([a, b]))
         return jnp.stack(active), jnp.stack(pairs)
-
-    def done(self, state):
-        """See `Algorithm`."""
-        return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
-
-    def order(self, state):
-        """By empirical means."""
-        rank = ranks.ranks(state.tally.means, state.priority)
-        return jnp.argsort(rank, axis=0).astype(rank.dtype)
 
     def clusters(self, state: EvidenceRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""

@@ -5,65 +5,92 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxrank.algorithms._critical_items import about_critical
-from jaxrank.core import checks, ranks, tally
-from jaxrank.core.batch_axis import gather, row_indices, set_rows
+from jaxrank.algorithms._critical_items import CriticalItems, confidence_threshold
+from jaxrank.core import checks, ranks
+from jaxrank.core.batch_axis import gather, row_indices
 from jaxrank.core.prng import permutation
-from jaxrank.core.protocol import Number, Query
-from jaxrank.core.pytrees import leaf, pytree_dataclass, static
+from jaxrank.core.protocol import Query
+from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats import gaps
-from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.families import Bernoulli
 from jaxrank.stats.gaps import Clusters, Limits, Sizes
 from jaxrank.stats.numerics import TIE
 from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate, Mixture
-from jaxrank.stats.tracked_bounds import Bounds, no_bounds, tracked_bounds
+from jaxrank.stats.tracked_bounds import Bounds, bisected_bounds, no_bounds, tracked_bounds
+
+FOR_BERNOULLI = Mixture()
+"""The confidence sequence where none is given and rewards lie in [0, 1]."""
 
 
 class GapRankState(NamedTuple):
-    """Where a run stands."""
+    """Where a run of `GapRank` stands.
+
+    Attributes:
+      rounds: 0 until every item was sampled once, then 1, 2, ...
+      tally: all answers so far.
+      priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
+      bounds: confidence bounds of all items, `lower` and `upper`, shape (K,), and their `threshold`.
+      leader: the clustering with the widest gaps for sure, and how wide they are on average at least.
+      rival: among all others the one that may be better by most; its value is for comparison with the leader's only.
+      active: boundaries still sampled, first the leader's, then the rival's; shape (D,).
+      critical: the two items whose bounds limit what is known of each boundary's gap, shape (D, 2).
+
+    Example:
+      >>> state = jr.GapRank(num_items=3, num_clusters=2, delta=0.1).init(jax.random.key(0))
+      >>> int(state.rounds), state.tally.pulls.tolist()
+      (0, [0, 0, 0])
+    """
 
     rounds: Int[Array, "*T"]
-    """0 until every item was sampled once, then 1, 2, ..."""
     tally: Tally
     priority: Int[Array, "K *T"]
-    """A random permutation that breaks ties, drawn once per trial."""
     bounds: Bounds
     leader: Clusters
-    """The clustering with the widest gaps for sure, and how wide they are on average at least."""
     rival: Clusters
-    """Among all others the one that may be better by most; its value is for comparison with the leader's only."""
     active: Bool[Array, "D *T"]
-    """Boundaries still sampled: first the leader's, then the rival's."""
     critical: Int[Array, "D 2 *T"]
-    """The two items whose bounds limit what is known of each boundary's gap."""
 
 
 class Clustering(NamedTuple):
-    """What is known of where the widest gaps are."""
+    """What is known of where the widest gaps are.
+
+    Attributes:
+      boundaries: the best clustering so far, as ranks after which a cluster ends, shape (C,); K fills up.
+      certified: whether it holds with the guarantee.
+      gap_lower: lower bound on the gap at each of its boundaries, shape (C,): at 0 or below, its two sides are not told
+        apart.
+      gap_upper: upper bound on the same, shape (C,).
+      average_lower: lower bound on its average gap.
+      rival: the clustering that comes closest, shape (C,).
+      rival_upper: how wide the rival's gaps may be on average; -inf if no other clustering is allowed.
+      possible: for every rank but the last, whether the best clustering may have a boundary after it, shape (K-1,).
+      ambiguous: whether another clustering may be better, even if by less than epsilon, or two clusters are not told
+        apart.
+
+    Example:
+      >>> algorithm = jr.GapRank(num_items=3, num_clusters=2, delta=0.1)
+      >>> found = algorithm.clustering(algorithm.init(jax.random.key(0)))
+      >>> bool(found.certified), found.possible.tolist()  # nothing is known yet
+      (False, [True, True])
+    """
 
     boundaries: Int[Array, "C *T"]
-    """The best clustering so far, as ranks after which a cluster ends; K fills up."""
     certified: Bool[Array, "*T"]
-    """Whether it holds with the guarantee."""
     gap_lower: Float[Array, "C *T"]
-    """Bounds on the gap at each of its boundaries: at 0 or below, its two sides are not told apart."""
     gap_upper: Float[Array, "C *T"]
     average_lower: Float[Array, "*T"]
     rival: Int[Array, "C *T"]
-    """The clustering that comes closest."""
     rival_upper: Float[Array, "*T"]
-    """How wide the rival's gaps may be on average; -inf if no other clustering is allowed."""
     possible: Bool[Array, "k *T"]
-    """For every rank but the last, whether the best clustering may have a boundary after it."""
     ambiguous: Bool[Array, "*T"]
-    """Whether another clustering may be better, even if by less than epsilon, or the clusters are not told apart."""
 
 
 @pytree_dataclass
-class GapRank:
+class GapRank(CriticalItems[GapRankState]):
     """Coarse ranking with boundaries that are found, not given: the clustering with the widest gaps.
 
     It looks for the boundaries, within the limits, at which the gap between neighbouring items is widest on average.
@@ -84,53 +111,26 @@ class GapRank:
       family: the rewards' family; the default holds for any reward in [0, 1].
       sample_once: sample an item that is critical at several boundaries once, not once per boundary.
       pulls_per_item: samples of each critical item per round (many raters).
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.9, 0.85, 0.2, 0.15])
+      >>> algorithm = jr.GapRank(num_items=4, num_clusters=2, delta=0.1)
+      >>> jr.run(jax.random.key(0), algorithm, arms).found_boundaries.tolist()
+      [2]
     """
 
-    num_items: int = static()
-    num_clusters: int | None = static()
-    delta: Number = leaf(0)
-    epsilon: Number = leaf(0)
-    smallest: int | tuple[int, ...] = static()
-    largest: int | tuple[int, ...] | None = static()
-    confidence: ConfidenceSequence
-    family: Family
-    sample_once: bool = static()
-    pulls_per_item: int = static()
+    num_clusters: int | None = static(default=None)
+    smallest: Sizes = static(default=1)
+    largest: Sizes | None = static(default=None)
+    confidence: ConfidenceSequence = FOR_BERNOULLI
 
-    asks_pairs = False
-
-    def __init__(
-        self,
-        *,
-        num_items: int,
-        num_clusters: int | None = None,
-        delta: Number,
-        epsilon: Number = 0.0,
-        smallest: Sizes = 1,
-        largest: Sizes | None = None,
-        confidence: ConfidenceSequence | None = None,
-        family: Family | None = None,
-        sample_once: bool = False,
-        pulls_per_item: int = 1,
-    ):
-        family = Bernoulli() if family is None else family
-        if confidence is None:
-            confidence = Mixture() if isinstance(family, Bernoulli) else ExplorationRate()
-        gaps.limits(num_items, num_clusters, smallest, largest)
-        fields = {
-            "num_items": int(num_items),
-            "num_clusters": gaps.plain(num_clusters),
-            "delta": checks.real(delta),
-            "epsilon": checks.real(epsilon),
-            "smallest": gaps.plain(smallest),
-            "largest": gaps.plain(largest),
-            "confidence": confidence,
-            "family": family,
-            "sample_once": bool(sample_once),
-            "pulls_per_item": checks.whole("pulls_per_item", pulls_per_item, low=1),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        """Check the limits, and choose the confidence sequence for the family."""
+        gaps.limits(self.num_items, self.num_clusters, self.smallest, self.largest)
+        sizes = {name: gaps.plain(getattr(self, name)) for name in ("num_clusters", "smallest", "largest")}
+        set_fields(self, **sizes)
+        if self.confidence is FOR_BERNOULLI and not isinstance(self.family, Bernoulli):
+            set_fields(self, confidence=ExplorationRate())
 
     @property
     def limits(self) -> Limits:
@@ -140,16 +140,21 @@ class GapRank:
     @property
     def design(self) -> Design:
         """What the confidence sequence needs to know: in a round an item may be sampled for every boundary."""
-        times = 1 if self.sample_once else 2 * self.limits.most
-        return Design(self.num_items, 2 * self.limits.most, times * self.pulls_per_item, sample_once=True)
+        pulls = self.pulls_per_item * (1 if self.sample_once else 2 * self.limits.most)
+        return Design(self.num_items, 2 * self.limits.most, pulls, single_pulls=pulls == 1)
+
+    @property
+    def takes_any_questions(self) -> bool:
+        """If the confidence bounds hold under any sampling rule, as `Mixture` does and the paper's rate does not."""
+        return self.confidence.any_sampling_rule
 
     def check(self) -> None:
         """See `Algorithm`."""
-        checks.inside("delta", self.delta, 0, 1, closed=(False, False))
-        checks.inside("epsilon", self.epsilon, 0, float("inf"), closed=(True, False))
+        checks.probability("delta", self.delta)
+        checks.nonnegative("epsilon", self.epsilon)
         self.confidence.check(self.design, self.family)
 
-    def check_stops(self, means) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """Equal items at the best boundaries are never told apart; nor, with epsilon = 0, clusterings equally good."""
         values, tolerance = checks.concrete(means), checks.concrete(self.epsilon)
         if values is None or tolerance is None:
@@ -163,34 +168,38 @@ class GapRank:
         checks.require(apart, "max_samples", "must be given where items at the best boundaries are tied", None)
         checks.require(not tied, "epsilon", "must be above 0, or max_samples given, where clusterings are tied", 0)
 
-    def init(self, key) -> GapRankState:
+    def init(self, key: Key[Array, "*T"]) -> GapRankState:
         """See `Algorithm`."""
-        answers = tally.empty((self.num_items, *key.shape))
+        answers = Tally.empty((self.num_items, *key.shape))
         rounds = jnp.zeros(key.shape, answers.pulls.dtype)
         bounds = no_bounds(answers.sums, self.family, self._threshold(answers, rounds))
         return self._standing(rounds, answers, permutation(key, self.num_items), bounds)
 
-    def ask(self, key, state) -> Query:
-        """Both critical items of every active boundary; before the first round, items never sampled."""
-        del key
-        return about_critical(state, self.pulls_per_item, self.sample_once)
-
-    def tell(self, state, query, reward) -> GapRankState:
+    def tell(self, state: GapRankState, query: Query, reward: Float[Array, "B *T"]) -> GapRankState:
         """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
-        answers = tally.add(state.tally, query, reward, self.family.low, self.family.high)
-        asked = jnp.any(query.mask, axis=0)
-        opening = jnp.any(answers.pulls == 0, axis=0)
-        rounds = jnp.where(opening, 0, state.rounds + asked.astype(state.rounds.dtype))
-        everyone = row_indices(answers.pulls.shape, query.item.dtype)
-        bounds = tracked_bounds(
-            state.bounds, answers.means, answers.pulls, self._threshold(answers, rounds), self.family, everyone
-        )
-        bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
+        answers, rounds, asked = self.count(state, query, reward)
+        threshold = self._threshold(answers, rounds)
+        if query.item.shape[0] > 4 * self.limits.most * self.pulls_per_item:
+            bounds = bisected_bounds(answers.means, answers.pulls, threshold, self.family)
+        else:
+            everyone = row_indices(answers.pulls.shape, query.item.dtype)
+            bounds = tracked_bounds(state.bounds, answers.means, answers.pulls, threshold, self.family, everyone, True)
+            bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
         return self._standing(rounds, answers, state.priority, bounds)
+
+    def with_tally(self, state: GapRankState, tally: Tally) -> GapRankState:
+        """See `Algorithm`."""
+        if not self.takes_any_questions:
+            return super().with_tally(state, tally)
+        rounds = self.rounds_with(state, tally)
+        bounds = bisected_bounds(tally.means, tally.pulls, self._threshold(tally, rounds), self.family)
+        return self._standing(rounds, tally, state.priority, bounds)
 
     def _standing(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
         """Leader and rival by these bounds, and what to sample to tell them apart."""
-        lower, upper = (gather(bound, _sorted(bound, priority)) for bound in (bounds.lower, bounds.upper))
+        lower, upper = (
+            gather(bound, ranks.order_of(ranks.ranks(bound, priority))) for bound in (bounds.lower, bounds.upper)
+        )
         lowest, highest = gaps.gap_bounds(lower, upper)
         leader = gaps.best_clustering(lowest, self.limits)
         leader = leader._replace(value=gaps.average_gap(lowest, leader.boundaries))
@@ -225,22 +234,10 @@ class GapRank:
             critical=jnp.stack(critical, axis=1),
         )
 
-    def _threshold(self, answers: Tally, rounds):
-        means = answers.means
-        delta = jnp.asarray(self.delta, means.dtype)
-        return self.confidence.threshold(
-            means=means, pulls=answers.pulls, rounds=rounds, delta=delta, design=self.design
-        )
+    def _threshold(self, answers: Tally, rounds: Int[Array, "*T"]) -> Float[Array, "#K *T"]:
+        return confidence_threshold(self.confidence, self.design, self.delta, answers, rounds)
 
-    def done(self, state):
-        """See `Algorithm`."""
-        return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
-
-    def order(self, state):
-        """By empirical means."""
-        return _sorted(state.tally.means, state.priority)
-
-    def found(self, state) -> Int[Array, "C *T"]:
+    def found_boundaries(self, state: GapRankState) -> Int[Array, "C *T"]:
         """See `Algorithm`."""
         return state.leader.boundaries
 
@@ -270,13 +267,6 @@ class GapRank:
             possible=has | beyond,
             ambiguous=jnp.any(beyond, axis=0) | jnp.any(gap_lower <= 0, axis=0) | open_end,
         )
-
-
-def _sorted(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
-    """The items, largest score first."""
-    rank = ranks.ranks(scores, priority)
-    everyone = row_indices(rank.shape, rank.dtype)
-    return set_rows(everyone, rank, everyone)
 
 
 def _uncertain(

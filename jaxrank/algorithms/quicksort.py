@@ -3,36 +3,47 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxrank.core import checks, ranks, tally
+from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import argmax_rows, row_indices
-from jaxrank.core.boundaries import Boundaries, complete, cut_points
+from jaxrank.core.boundaries import as_given, complete, cut_points
 from jaxrank.core.prng import bits, permutation
-from jaxrank.core.protocol import Query
-from jaxrank.core.pytrees import pytree_dataclass, static
+from jaxrank.core.protocol import Algorithm, Query
+from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
 
 
 class QuicksortState(NamedTuple):
-    """Where a run stands."""
+    """Where a run of `Quicksort` stands.
+
+    Attributes:
+      rounds: rounds so far, one pivot each.
+      tally: all answers so far.
+      priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
+      low: first rank, from 0, of the block an item stands in, shape (K,); items of one block are not yet told apart.
+      high: one past the block's last rank, shape (K,).
+      runs: runs completed.
+      rank_sums: twice the sum over completed runs of an item's rank, the middle of its block; shape (K,).
+
+    Example:
+      >>> state = jr.Quicksort(num_items=3).init(jax.random.key(0))
+      >>> int(state.rounds), state.tally.pulls.tolist()
+      (0, [0, 0, 0])
+    """
 
     rounds: Int[Array, "*T"]
     tally: Tally
     priority: Int[Array, "K *T"]
-    """A random permutation that breaks ties, drawn once per trial."""
     low: Int[Array, "K *T"]
-    """First rank, from 0, of the block an item stands in; items of one block are not yet told apart."""
     high: Int[Array, "K *T"]
-    """One past the block's last rank."""
     runs: Int[Array, "*T"]
-    """Runs completed."""
     rank_sums: Int[Array, "K *T"]
-    """Twice the sum over completed runs of an item's rank, the middle of its block."""
 
 
 @pytree_dataclass
-class Quicksort:
+class Quicksort(Algorithm[QuicksortState]):
     """A random pivot meets every item of its block once; those that beat it go before it, the others after.
 
     A block needs no more work when no boundary lies inside it. Several runs are added up by the mean rank over the
@@ -42,35 +53,40 @@ class Quicksort:
       num_items: K.
       boundaries: where clusters end; a full order by default.
       repeats: runs after which it stops; None goes on until the budget is spent.
+
+    Example:
+      >>> duels = jr.Duels.btl([0.0, 20.0, 40.0, 60.0])
+      >>> jr.run(jax.random.key(0), jr.Quicksort(num_items=4), duels).order.tolist()
+      [3, 2, 1, 0]
     """
 
-    num_items: int = static()
-    boundaries: tuple[int, ...] = static()
-    repeats: int | None = static()
+    num_items: int = static(converter=checks.whole_number("num_items", low=2))
+    boundaries: tuple[int, ...] = static(default=None, converter=as_given)
+    repeats: int | None = static(default=1)
 
-    asks_pairs = True
+    batched = True
 
-    def __init__(self, *, num_items: int, boundaries: Boundaries | None = None, repeats: int | None = 1):
-        fields = {
-            "num_items": checks.whole("num_items", num_items, low=2),
-            "boundaries": cut_points(num_items, complete() if boundaries is None else boundaries),
-            "repeats": None if repeats is None else checks.whole("repeats", repeats, low=1),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        """Resolve the boundaries."""
+        given = complete() if self.boundaries is None else self.boundaries
+        set_fields(self, boundaries=cut_points(self.num_items, given))
+        if self.repeats is not None:
+            set_fields(self, repeats=checks.whole("repeats", self.repeats, low=1))
 
-    def check(self) -> None:
-        """See `Algorithm`: all was checked when it was made."""
+    @property
+    def asks_pairs(self) -> bool:
+        """Yes: every item of a block meets its pivot."""
+        return True
 
-    def check_stops(self, means) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """It does, after its last run."""
         del means
         if self.repeats is None:
             raise ValueError("max_samples must be given where repeats is None: Quicksort then never stops by itself")
 
-    def init(self, key) -> QuicksortState:
+    def init(self, key: Key[Array, "*T"]) -> QuicksortState:
         """See `Algorithm`."""
-        answers = tally.empty((self.num_items, *key.shape))
+        answers = Tally.empty((self.num_items, *key.shape))
         priority = permutation(key, self.num_items)
         zero, none = jnp.zeros(key.shape, answers.pulls.dtype), jnp.zeros_like(priority)
         return QuicksortState(
@@ -83,7 +99,7 @@ class Quicksort:
             rank_sums=none,
         )
 
-    def ask(self, key, state) -> Query:
+    def ask(self, key: Key[Array, "*T"], state: QuicksortState) -> Query:
         """A random pivot of the first block that needs work against all others of it."""
         open_items = self._unsorted(state.low, state.high)
         first = jnp.min(jnp.where(open_items, state.low, self.num_items), axis=0)
@@ -101,7 +117,7 @@ class Quicksort:
         inside = [(low < point) & (point < high) for point in self.boundaries]
         return jnp.any(jnp.stack(inside), axis=0)
 
-    def tell(self, state, query, reward) -> QuicksortState:
+    def tell(self, state: QuicksortState, query: Query, reward: Float[Array, "B *T"]) -> QuicksortState:
         """Split the block; a round cut short by the budget only counts."""
         asked = jnp.sum(query.mask, axis=0, dtype=state.low.dtype)
         pivot = query.item == query.opponent
@@ -118,7 +134,7 @@ class Quicksort:
         total = state.rank_sums + jnp.where(ended[None], new_low + new_high - 1, 0)
         return QuicksortState(
             rounds=state.rounds + (asked > 0).astype(state.rounds.dtype),
-            tally=tally.add_duels(state.tally, query, reward),
+            tally=state.tally.add_duels(query, reward),
             priority=state.priority,
             low=jnp.where(ended[None], 0, new_low),
             high=jnp.where(ended[None], self.num_items, new_high),
@@ -126,15 +142,14 @@ class Quicksort:
             rank_sums=total,
         )
 
-    def done(self, state):
+    def done(self, state: QuicksortState) -> Bool[Array, "*T"]:
         """All runs are completed."""
         if self.repeats is None:
             return jnp.zeros(state.runs.shape, bool)
         return state.runs >= self.repeats
 
-    def order(self, state):
+    def order(self, state: QuicksortState) -> Int[Array, "K *T"]:
         """By the mean rank over completed runs; in the first run by the blocks as they stand."""
         now = state.low + state.high - 1
         standing = jnp.where((state.runs > 0)[None], state.rank_sums, now)
-        rank = ranks.ranks(-standing.astype(jnp.result_type(float)), state.priority)
-        return jnp.argsort(rank, axis=0).astype(rank.dtype)
+        return ranks.order_of(ranks.ranks(-standing.astype(jnp.result_type(float)), state.priority))

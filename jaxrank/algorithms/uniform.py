@@ -3,26 +3,38 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxrank.core import checks, ranks, tally
+from jaxrank.core import checks, ranks
 from jaxrank.core.prng import bits, other_item, permutation
-from jaxrank.core.protocol import ANYONE, Query
+from jaxrank.core.protocol import ANYONE, Algorithm, Query
 from jaxrank.core.pytrees import pytree_dataclass, static
 from jaxrank.core.tally import Tally
 
 
 class UniformState(NamedTuple):
-    """Where a run stands."""
+    """Where a run of `Uniform` stands.
+
+    Attributes:
+      rounds: rounds so far.
+      tally: all answers so far.
+      priority: a random permutation that breaks ties, shape (K,). A round asks in its order, so that a budget cuts it
+        fairly.
+
+    Example:
+      >>> state = jr.Uniform(num_items=3).init(jax.random.key(0))
+      >>> int(state.rounds), state.tally.pulls.tolist()
+      (0, [0, 0, 0])
+    """
 
     rounds: Int[Array, "*T"]
     tally: Tally
     priority: Int[Array, "K *T"]
-    """A random permutation that breaks ties, and in whose order a round asks, so that a budget cuts it fairly."""
 
 
 @pytree_dataclass
-class Uniform:
+class Uniform(Algorithm[UniformState]):
     """Ask about every item equally often, or about random pairs; never stops by itself.
 
     Args:
@@ -30,34 +42,39 @@ class Uniform:
       pairs: ask K/2 (rounded up) uniformly random pairs per round, and credit the answer to both items: their
         opponents are random, so both estimate their Borda scores. Otherwise every item is asked about once per round
         and alone credited; in duels its opponent is random.
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.1, 0.9, 0.5])
+      >>> jr.run(jax.random.key(0), jr.Uniform(num_items=3), arms, max_samples=300).order.tolist()
+      [1, 2, 0]
     """
 
-    num_items: int = static()
-    pairs: bool = static()
+    num_items: int = static(converter=checks.whole_number("num_items", low=2))
+    pairs: bool = static(default=False, converter=bool)
 
-    def __init__(self, *, num_items: int, pairs: bool = False):
-        object.__setattr__(self, "num_items", checks.whole("num_items", num_items, low=2))
-        object.__setattr__(self, "pairs", bool(pairs))
+    batched = True
 
     @property
     def asks_pairs(self) -> bool:
         """See `Algorithm`."""
         return self.pairs
 
-    def check(self) -> None:
-        """See `Algorithm`: there is nothing to get wrong."""
+    @property
+    def takes_any_questions(self) -> bool:
+        """Yes: it only counts."""
+        return True
 
-    def check_stops(self, means) -> None:
+    def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """It never does."""
         del means
         raise ValueError("max_samples must be given: Uniform never stops by itself")
 
-    def init(self, key) -> UniformState:
+    def init(self, key: Key[Array, "*T"]) -> UniformState:
         """See `Algorithm`."""
-        answers = tally.empty((self.num_items, *key.shape))
+        answers = Tally.empty((self.num_items, *key.shape))
         return UniformState(jnp.zeros(key.shape, answers.pulls.dtype), answers, permutation(key, self.num_items))
 
-    def ask(self, key, state) -> Query:
+    def ask(self, key: Key[Array, "*T"], state: UniformState) -> Query:
         """Every item once, or random pairs."""
         if not self.pairs:
             everyone = state.priority
@@ -68,17 +85,20 @@ class Uniform:
         item = (word[:count] % jnp.uint32(self.num_items)).astype(state.priority.dtype)
         return Query(item, other_item(item, word[count:], self.num_items), jnp.ones(item.shape, bool))
 
-    def tell(self, state, query, reward) -> UniformState:
+    def tell(self, state: UniformState, query: Query, reward: Float[Array, "B *T"]) -> UniformState:
         """Count."""
         asked = jnp.any(query.mask, axis=0)
-        answers = (tally.add_duels if self.pairs else tally.add)(state.tally, query, reward)
-        return UniformState(state.rounds + asked.astype(state.rounds.dtype), answers, state.priority)
+        add = state.tally.add_duels if self.pairs else state.tally.add
+        return UniformState(state.rounds + asked.astype(state.rounds.dtype), add(query, reward), state.priority)
 
-    def done(self, state):
+    def with_tally(self, state: UniformState, tally: Tally) -> UniformState:
+        """See `Algorithm`."""
+        return state._replace(tally=tally)
+
+    def done(self, state: UniformState) -> Bool[Array, "*T"]:
         """Never."""
         return jnp.zeros(state.rounds.shape, bool)
 
-    def order(self, state):
+    def order(self, state: UniformState) -> Int[Array, "K *T"]:
         """By empirical means."""
-        rank = ranks.ranks(state.tally.means, state.priority)
-        return jnp.argsort(rank, axis=0).astype(rank.dtype)
+        return ranks.order_of(ranks.ranks(state.tally.means, state.priority))

@@ -50,14 +50,21 @@ def fit(
         inputs.writable("out", out)
         reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
         data, notes = read(answers, columns, outcomes, prior, largest_group, **reading, encoding=encoding)
-        fitted, tiers, points = _fit(data, model, prior, scale, clusters, boundaries)
-        report = _report(fitted, tiers, points, level)
-        report["warnings"] = notes + report["warnings"]
+
+        import numpy as np
+
+        import jaxrank as jr
+
+        cut = inputs.cut(boundaries, None, clusters)
+        points = None if cut is None else jr.cut_points(data.num_items, cut)
+        jr.keep_compiled_programs()
+        fitter: Any = jr.fit_btl if model == "btl" else jr.fit_thurstone
+        fitted = fitter(data, prior=prior, scale=scale)
+        tiers = None if points is None else np.asarray(jr.metrics.clusters(fitted.order, points))
+        report = _report(fitted, points, tiers, level, notes)
         if out is not None:
             fitted.save(out, level=level, tiers=None if tiers is None else tiers + 1)
         if plot is not None:
-            import jaxrank as jr
-
             jr.plots.draw_fit(fitted, plot, tiers, level)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
@@ -88,33 +95,17 @@ def read(answers: str, columns: str | None, outcomes: str | None, prior: float, 
     return data, notes
 
 
-def _fit(data, model, prior, scale, clusters, boundaries):
-    """The fit, the tier of every item from 0, and where tiers end."""
+def _report(fitted: Any, points: Any, tiers: Any, level: float, notes: list[str]) -> dict[str, Any]:
     import numpy as np
 
     import jaxrank as jr
 
-    cut = inputs.cut(boundaries, None, clusters)
-    points = None if cut is None else jr.cut_points(data.num_items, cut)
-    inputs.keep_compiled_programs()
-    fitted = (jr.fit_btl if model == "btl" else jr.fit_thurstone)(data, prior=prior, scale=scale)
-    if points is None:
-        return fitted, None, None
-    return fitted, np.searchsorted(np.asarray(points), np.argsort(fitted.order), side="right"), points
-
-
-def _report(fitted, tiers, points, level: float) -> dict[str, Any]:
-    import numpy as np
-
-    import jaxrank as jr
-    from jaxrank.fitting.result import MOST_FOR_ERRORS
-
-    data, checks = fitted.comparisons, jr.diagnostics
-    small = data.num_items <= MOST_FOR_ERRORS
+    data, checks, small = fitted.comparisons, jr.diagnostics, fitted.has_standard_errors
     errors = fitted.standard_errors if small else np.full(data.num_items, np.nan)
     intervals = fitted.intervals(level) if small else np.full((data.num_items, 2), np.nan)
     goodness = checks.goodness_of_fit(fitted, num_samples=100) if data.num_items <= 200 else None
     infit = checks.infit_by_item(fitted)
+    caveats = checks.caveats(fitted, points, goodness=goodness, level=level)
     rows = [
         {
             "item": data.labels[i],
@@ -156,39 +147,9 @@ def _report(fitted, tiers, points, level: float) -> dict[str, Any]:
         else {**goodness._asdict(), "p_value": inputs.finite(goodness.p_value), "in_words": str(goodness)},
         "items": rows,
         "raters": raters,
-        "warnings": _warnings(fitted, goodness, points, intervals),
+        "warnings": notes + [inputs.in_flags(text, fit) for text in caveats],
         "version": jr.__version__,
     }
-
-
-def _warnings(fitted, goodness, points, intervals) -> list[str]:
-    warnings = []
-    if not fitted.converged:
-        warnings.append(f"the fit did not converge: scores may be off by {fitted.error:.2g} or more")
-    report = fitted.connectivity
-    if not report.scores_exist:
-        warnings.append(f"{report.explain(fitted.labels)}: only the prior keeps their scores finite")
-    if len(report.groups) > 1:
-        warnings.append(
-            "groups that never met cannot be compared: intervals are relative to the mean of an item's own group, and "
-            "--largest-group fits only the largest"
-        )
-    if goodness is not None and goodness.p_value < 0.01:
-        warnings.append(
-            f"the model does not fit well ({goodness}): read scores with care, and see infit for the items it explains "
-            "worst"
-        )
-    per_item = 2 * fitted.comparisons.total / len(fitted.labels)
-    if per_item < 20:
-        warnings.append(f"only {per_item:.1f} answers per item: most tiers will be uncertain")
-    for point in points or ():
-        above, below = fitted.order[point - 1], fitted.order[point]
-        if intervals[above, 0] < intervals[below, 1]:
-            unsure = int(((intervals[:, 0] < fitted.scores[above]) & (intervals[:, 1] > fitted.scores[below])).sum())
-            warnings.append(
-                f"the boundary after rank {point} is not settled: {unsure} items' intervals reach across it"
-            )
-    return warnings
 
 
 def _table(report: dict[str, Any], top: int | None) -> str:

@@ -1,6 +1,5 @@
 """Reading what people type and the files they name."""
 
-import csv
 import enum
 import importlib.util
 import math
@@ -68,7 +67,9 @@ ALIASES = {
 def alpha_of(algorithm: Ranking, alpha: float | None) -> float | None:
     """LUCBRank's alpha; None for an algorithm without."""
     if algorithm is Ranking.LUCB:
-        return 1.1 if alpha is None else alpha
+        import jaxrank as jr
+
+        return float(jr.ExplorationRate().alpha) if alpha is None else alpha
     if alpha is not None:
         raise ValueError(f"alpha belongs to LUCBRank's rate: give --algorithm lucbrank, got {algorithm.value}")
     return None
@@ -88,7 +89,7 @@ def complaints(command: Callable[..., None]) -> Iterator[None]:
         typer.echo(str(error) or "interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {_in_flags(printable(str(error)), _flags(command))}", err=True)
+        typer.echo(f"error: {in_flags(printable(str(error)), command)}", err=True)
         raise typer.Exit(2) from None
 
 
@@ -102,8 +103,9 @@ def _flags(command: Callable[..., None]) -> dict[str, str]:
     return flags | {name: flags[option] for name, option in ALIASES.items() if option in flags}
 
 
-def _in_flags(message: str, flags: dict[str, str]) -> str:
+def in_flags(message: str, command: Callable[..., None]) -> str:
     """The message with the command's options in place of the library's arguments."""
+    flags = _flags(command)
     # Arguments stand at the beginning, before the rule; in brackets, as a hint; and are plain to see if they have "_".
     head = re.match(r"(\w+(?:, \w+)*(?:,? (?:and|or) \w+)?) (?=must|exclude|belong|are |needs)", message)
     if head:
@@ -128,66 +130,20 @@ def columns_wide(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") - bool(unicodedata.combining(c)) for c in text)
 
 
-def keep_compiled_programs() -> None:
-    """Keep JAX's compiled programs in the user's cache folder, so that a second call starts at once.
-
-    A program may set this; the library never does. JAX's own environment variable goes first.
-    """
-    import jax
-
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(home / "jaxrank" / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
-NUMBER_COLUMNS = {
-    "means": ("mean", "means", "borda", "borda_score", "probability", "value"),
-    "scores": ("score", "scores", "btl", "btl_score", "theta", "value"),
-}
-"""What the column of a file with means or scores may be called."""
-
-
 def numbers(name: str, text: str) -> list[float]:
     """Numbers from "0.5,0.4,0.3", or from the file of that name: its only column of numbers, or the one so named."""
-    if _looks_inline(text):
-        cells = [(f"entry {place}", cell) for place, cell in enumerate(text.split(","), start=1)]
-    else:
-        cells = _cells_of_file(name, Path(text))
-    values = []
-    for where, cell in cells:
+    import jaxrank as jr
+
+    inline = ("," in text and not Path(text).is_file()) or _is_number(text)
+    if not inline:
+        if not Path(text).is_file():
+            raise ValueError(f"{name} must be numbers such as 0.5,0.4,0.3 or the path of a CSV file, got {text!r}")
+        return jr.read_numbers(text, "means" if name == "means" else "scores").tolist()
+    values = text.split(",")
+    for place, cell in enumerate(values, start=1):
         if not _is_number(cell):
-            raise ValueError(f"{name} must be numbers, got {cell.strip()!r} ({where} of {text!r})")
-        values.append(float(cell))
-    if not values:
-        raise ValueError(f"{name} must not be empty, got {text!r}")
-    return values
-
-
-def _cells_of_file(name: str, path: Path) -> list[tuple[str, str]]:
-    if not path.is_file():
-        raise ValueError(f"{name} must be numbers such as 0.5,0.4,0.3 or the path of a CSV file, got {str(path)!r}")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} must be a text file in UTF-8, got {str(path)!r}") from None
-    rows = [(number, row) for number, row in enumerate(csv.reader(lines), 1) if any(cell.strip() for cell in row)]
-    if not rows:
-        return []
-    first = [cell.strip().lower() for cell in rows[0][1]]
-    place = next((first.index(known) for known in NUMBER_COLUMNS[name] if known in first), None)
-    has_header = place is not None or not any(_is_number(cell) for cell in first)
-    body = rows[1:] if has_header else rows
-    for number, row in body:
-        if len(row) != len(first):
-            raise ValueError(f"{name} must have {len(first)} columns in every line, got {len(row)} in line {number}")
-    if place is None:
-        numeric = [column for column in range(len(first)) if all(_is_number(row[column]) for _, row in body)]
-        if len(first) > 1 and len(numeric) != 1:
-            rule = f"must have a column named {NUMBER_COLUMNS[name][0]}, or only one column of numbers"
-            raise ValueError(f"{name} {rule}, got {len(first)} columns ({', '.join(rows[0][1])}) in {str(path)!r}")
-        place = numeric[0] if len(first) > 1 else 0
-    return [(f"line {number}", row[place]) for number, row in body]
+            raise ValueError(f"{name} must be numbers, got {cell.strip()!r} (entry {place} of {text!r})")
+    return [float(cell) for cell in values]
 
 
 def whole_numbers(name: str, text: str) -> tuple[int, ...]:
@@ -262,10 +218,6 @@ def checked_seed(seed: int) -> int:
 def finite(value: Any) -> float | None:
     """The number as JSON has it: None where it is not finite."""
     return float(value) if math.isfinite(value) else None
-
-
-def _looks_inline(text: str) -> bool:
-    return ("," in text and not Path(text).is_file()) or _is_number(text)
 
 
 def _is_number(text: str) -> bool:

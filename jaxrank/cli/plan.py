@@ -12,7 +12,7 @@ from jaxrank.cli import inputs
 from jaxrank.cli.fit import read
 
 if TYPE_CHECKING:
-    from jaxrank.planning import Plan
+    from jaxrank import Plan
 
 
 def plan(
@@ -54,15 +54,43 @@ def plan(
     or, after a pilot: jaxrank plan --answers pilot.csv --clusters 5 --budget 3000
     """
     with inputs.complaints(plan):
+        inputs.only_one(means=means, scores=scores, answers=answers, items=items)
         inputs.writable("out", out)
+        inputs.picture(plot)
         inputs.checked_seed(seed)
+        alpha = inputs.alpha_of(algorithm, alpha)
+        if algorithm is inputs.Ranking.GAPS:
+            raise ValueError("algorithm must be EvidenceRank or LUCBRank, which rank by given boundaries, got GapRank")
+        if price is not None and not (price > 0 and math.isfinite(price)):
+            raise ValueError(f"price must be finite and above 0, got {price:g}")
+        points = inputs.cut(boundaries, sizes, clusters)
+        own = any(given is not None for given in (means, scores, answers, items))
+        if points is None and own:
+            raise ValueError("boundaries, sizes or clusters must be given for items of your own")
+        settings = {
+            "epsilons": _numbers("epsilon", epsilon),
+            "deltas": _numbers("delta", delta),
+            "algorithm": algorithm.value,
+            "alpha": alpha,
+            "budget": budget,
+            "trials": trials,
+            "seed": seed,
+        }
+
+        import jaxrank as jr
+
+        jr.keep_compiled_programs()
         reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
         pilot = {"prior": prior, "columns": columns, "outcomes": outcomes, "largest_group": largest_group, **reading}
-        result, source, notes = _plan(
-            means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price,
-            budget, {**pilot, "encoding": encoding}, trials, seed, plot,
-        )  # fmt: skip
-        report = _report(result, source, notes, price, inputs.alpha_of(algorithm, alpha), seed)
+        environment, source, notes = _instance(means, scores, answers, items, {**pilot, "encoding": encoding})
+        result = jr.plan(environment, jr.paper.EXPERIMENT_1_BOUNDARIES if points is None else points, **settings)
+        if result.interrupted:
+            notes.append("interrupted: only what was simulated until then is shown")
+            if not result.forecasts:
+                raise KeyboardInterrupt("interrupted before any setting was simulated")
+        if plot is not None:
+            jr.plots.draw_plan(result, plot, price)
+        report = _report(result, source, notes, price, alpha, seed)
         if out is not None:
             out.write_text(json.dumps(report, indent=2) + "\n")
     typer.echo(json.dumps(report, indent=2) if as_json else _table(report))
@@ -74,67 +102,26 @@ def plan(
         raise typer.Exit(inputs.INTERRUPTED)
 
 
-def _plan(
-    means, scores, answers, items, boundaries, sizes, clusters, epsilon, delta, algorithm, alpha, price, budget,
-    pilot, trials, seed, plot,
-):  # fmt: skip
-    inputs.only_one(means=means, scores=scores, answers=answers, items=items)
-    alpha = inputs.alpha_of(algorithm, alpha)
-    if algorithm is inputs.Ranking.GAPS:
-        raise ValueError("algorithm must be EvidenceRank or LUCBRank, which rank by given boundaries, got GapRank")
-    if price is not None and not (price > 0 and math.isfinite(price)):
-        raise ValueError(f"price must be finite and above 0, got {price:g}")
-    inputs.picture(plot)
-    points = inputs.cut(boundaries, sizes, clusters)
-    chosen = [_numbers(name, text) for name, text in (("epsilon", epsilon), ("delta", delta))]
-    if points is None and any(given is not None for given in (means, scores, answers, items)):
-        raise ValueError("boundaries, sizes or clusters must be given for items of your own")
-
+def _instance(
+    means: str | None, scores: str | None, answers: str | None, items: int | None, pilot: dict[str, Any]
+) -> tuple[Any, str, list[str]]:
+    """What is believed to be the truth, where it is from, and what to say about it."""
     import numpy as np
 
     import jaxrank as jr
 
-    inputs.keep_compiled_programs()
-    notes: list[str] = []
     if means is not None:
         environment = jr.BernoulliArms(means=np.asarray(inputs.numbers("means", means)))
-        source = "the means given, direct rewards"
-    elif scores is not None:
-        environment = jr.Duels.btl(np.asarray(inputs.numbers("scores", scores)))
-        source = "the BTL scores given, duels"
-    elif answers is not None:
-        environment, source, notes = _from_pilot(answers, pilot)
-    elif items is not None:
-        if items < 2:
-            raise ValueError(f"items must be at least 2, got {items}")
-        from scipy.special import ndtri
-
-        environment = jr.Duels.btl(ndtri((np.arange(items, 0, -1) - 0.5) / items))
+        return environment, "the means given, direct rewards", []
+    if scores is not None:
+        return jr.Duels.btl(np.asarray(inputs.numbers("scores", scores))), "the BTL scores given, duels", []
+    if answers is not None:
+        return _from_pilot(answers, pilot)
+    if items is not None:
         source = "assumed BTL scores: evenly spread normal quantiles of standard deviation 1, duels"
-        notes.append(
-            "the scores are an assumption, not your data: a pilot of a few answers per item tells more (--answers)"
-        )
-    else:
-        environment = jr.BernoulliArms(means=jr.paper.EXPERIMENT_1)
-        source = "Experiment 1 of the paper, direct rewards"
-    result = jr.plan(
-        environment,
-        jr.paper.EXPERIMENT_1_BOUNDARIES if points is None else points,
-        epsilons=chosen[0],
-        deltas=chosen[1],
-        algorithm=algorithm.value,
-        alpha=alpha,
-        budget=budget,
-        trials=trials,
-        seed=seed,
-    )
-    if result.interrupted:
-        notes.append("interrupted: only what was simulated until then is shown")
-        if not result.forecasts:
-            raise KeyboardInterrupt("interrupted before any setting was simulated")
-    if plot is not None:
-        jr.plots.draw_plan(result, plot, price)
-    return result, source, notes
+        note = "the scores are an assumption, not your data: a pilot of a few answers per item tells more (--answers)"
+        return jr.typical_duels(items), source, [note]
+    return jr.BernoulliArms(means=jr.paper.EXPERIMENT_1), "Experiment 1 of the paper, direct rewards", []
 
 
 def _numbers(name: str, text: str) -> list[float]:
@@ -144,11 +131,8 @@ def _numbers(name: str, text: str) -> list[float]:
         raise ValueError(f"{name} must be numbers such as 0.2,0.1,0.05, got {text!r}") from None
 
 
-def _from_pilot(answers: str, options: dict[str, Any]):
-    import numpy as np
-
+def _from_pilot(answers: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
     import jaxrank as jr
-    from jaxrank.fitting.result import MOST_FOR_ERRORS
 
     data, notes = read(answers, **options)
     prior = options["prior"]
@@ -156,12 +140,10 @@ def _from_pilot(answers: str, options: dict[str, Any]):
         fitted = jr.fit_btl(data, prior=prior)
     except ValueError as error:
         raise ValueError(f"answers are too few to plan from: {error}") from None
-    variance = float(np.var(fitted.scores, ddof=1))
-    noise = float(np.mean(fitted.standard_errors**2)) if data.num_items <= MOST_FOR_ERRORS else 0.0
-    if noise > 0.1 * variance:
-        share = min(noise / variance, 1.0)
+    noise = jr.diagnostics.noise_share(fitted)
+    if noise > 0.1:
         notes.append(
-            f"the pilot is thin: about {share:.0%} of the spread of its scores is noise, so the true items are closer "
+            f"the pilot is thin: about {noise:.0%} of the spread of its scores is noise, so the true items are closer "
             "together and the true cost is higher"
         )
     if prior > 0:
@@ -198,47 +180,9 @@ def _report(result: "Plan", source: str, notes: list[str], price: float | None, 
         "price": price,
         "alpha": alpha,
         "seed": seed,
-        "verdict": _verdict(result, price),
+        "verdict": result.verdict(price),
         "version": jr.__version__,
     }
-
-
-def _verdict(result: "Plan", price: float | None) -> list[str]:
-    """Which way is cheaper, in plain words."""
-    unit = "duels" if result.duels else "samples"
-
-    def money(samples: float) -> str:
-        return "" if price is None else f" ({samples * price:,.2f})"
-
-    lines = []
-    for row in result.forecasts:
-        if not (math.isfinite(row.samples) and math.isfinite(row.uniform)):
-            continue
-        ratio = row.uniform / row.samples
-        setting = f"epsilon {row.epsilon:g}, delta {row.delta:g}"
-        other = f"uniform sampling with the same proofs about {row.uniform:,.0f}"
-        cheaper = f"adaptive is {ratio:.1f}x cheaper" if ratio > 1 else f"uniform is {1 / ratio:.1f}x cheaper"
-        lines.append(f"{setting}: adaptive takes {row.samples:,.0f} {unit}, {other}: {cheaper}.")
-    whole = result.all_pairs
-    if whole is not None:
-        first = min(row.samples for row in result.forecasts)
-        fewer = "fewer than any guarantee here" if whole.samples < first else "more than the loosest guarantee here"
-        lines.append(
-            f"Asking every pair once takes {whole.samples:,} duels{money(whole.samples)}, {fewer}; it guarantees "
-            f"nothing, and puts {whole.uniform:.0%} of the items in the right cluster."
-        )
-    stop = result.at_budget
-    if stop is not None:
-        better = "adaptive" if stop.adaptive > stop.uniform else "uniform"
-        lines.append(
-            f"With {stop.samples:,} {unit}{money(stop.samples)}: {stop.adaptive:.0%} of the items in the right cluster "
-            f"by adaptive sampling, {stop.uniform:.0%} by uniform; {better} sampling gives more for it."
-        )
-        if result.duels and better == "uniform":
-            lines.append(
-                "(A uniform duel counts for both of its items; an adaptive one only for the item it was asked about.)"
-            )
-    return lines
 
 
 def _table(report: dict[str, Any]) -> str:

@@ -110,15 +110,17 @@ def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, see
     import jaxrank as jr
 
     environment = jr.Duels.btl(np.asarray(values)) if duels else jr.BernoulliArms(means=np.asarray(values))
-    inputs.keep_compiled_programs()
+    jr.keep_compiled_programs()
     runs = jr.simulate(jax.random.key(seed), algorithm, environment, num_trials=trials, max_samples=budget, **engine)
     asked, trials = trials, len(runs.trial)
     if trials == 0:
         raise KeyboardInterrupt("interrupted before any trial finished")
     true_means = np.asarray(environment.means)
     if isinstance(algorithm, jr.GapRank):
-        best, found = _found(true_means, runs.found, algorithm.limits)
-        wrong = jr.metrics.gap_mistakes(runs.order, runs.found, true_means, algorithm.limits, algorithm.epsilon)
+        best, found = _found(true_means, runs.found_boundaries, algorithm.limits)
+        wrong = jr.metrics.gap_mistakes(
+            runs.order, runs.found_boundaries, true_means, algorithm.limits, algorithm.epsilon
+        )
     else:
         best, found = list(algorithm.boundaries), None
         wrong = jr.metrics.mistakes(runs.order, true_means, algorithm.boundaries, algorithm.epsilon)

@@ -7,6 +7,7 @@ equals the number of items, may be left out.
 import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -72,14 +73,17 @@ def cut_points(num_items: int, boundaries: Boundaries) -> tuple[int, ...]:
     if points and points[-1] == num_items:
         points = points[:-1]
     checks.require(len(points) > 0, name, "must cut the items into at least two clusters", tuple(points))
-    checks.require(
-        all(a < b for a, b in pairwise(points)),
-        name,
-        "must be strictly increasing",
-        points,
-    )
+    checks.require(all(a < b for a, b in pairwise(points)), name, "must be strictly increasing", points)
     checks.require(points[-1] < num_items, name, f"must not exceed the number of items, {num_items}", points)
     return points
+
+
+def as_given(boundaries: Boundaries) -> tuple[int, ...]:
+    """Boundaries as a field's converter sees them, without the number of items; `__post_init__` calls `cut_points`.
+
+    It is there for type checkers: the field takes what the argument's type says and holds what the return type says.
+    """
+    return cast(tuple[int, ...], boundaries)
 
 
 def tied_boundary(
@@ -109,4 +113,4 @@ def require_gaps(means: Float[ArrayLike, "*I K"], points: tuple[int, ...], epsil
     if tie is not None:
         point, value = tie
         rule = f"must be above 0, or max_samples given, where the items at boundary {point} are tied"
-        checks.require(False, "epsilon", rule, f"0 with both means {value:g}")
+        checks.fail("epsilon", rule, f"0 with both means {value:g}")

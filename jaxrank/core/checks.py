@@ -4,7 +4,8 @@ A traced value has no number to look at, so every check lets it pass.
 """
 
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from jax.core import Tracer
@@ -16,9 +17,14 @@ def concrete(value: Any) -> np.ndarray | None:
 
 
 def require(holds: bool, name: str, rule: str, value: Any) -> None:
-    """Raise unless the rule holds."""
+    """Raise `ValueError` unless the rule holds."""
     if not holds:
-        raise ValueError(f"{name} {rule}, got {value}")
+        fail(name, rule, value)
+
+
+def fail(name: str, rule: str, value: Any) -> NoReturn:
+    """Raise `ValueError` with the argument's name, the rule it breaks and its value."""
+    raise ValueError(f"{name} {rule}, got {value}")
 
 
 def numbers(name: str, value: Any) -> np.ndarray | None:
@@ -30,32 +36,48 @@ def numbers(name: str, value: Any) -> np.ndarray | None:
     array = array.astype(np.float64)
     if np.isnan(array).any():
         where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
-        require(False, name, "must not contain NaN", f"NaN at index {where[0] if len(where) == 1 else where}")
+        fail(name, "must not contain NaN", f"NaN at index {where[0] if len(where) == 1 else where}")
     return array
 
 
-def inside(name: str, value: Any, low: float, high: float, *, closed: tuple[bool, bool]) -> None:
-    """Every number lies between low and high; `closed` says which ends belong to the range."""
+def inside(name: str, value: Any, low: float, high: float, ends: str = "[]") -> None:
+    """Every number lies between low and high; `ends`, such as "[)", says which of the two are allowed themselves."""
     array = numbers(name, value)
     if array is None:
         return
-    good = (array >= low if closed[0] else array > low) & (array <= high if closed[1] else array < high)
-    if high == np.inf:
-        good &= np.isfinite(array)
-    if low == -np.inf:
-        rule = "must be finite" if high == np.inf else f"must be {'at most' if closed[1] else 'below'} {high:g}"
+    good = (array >= low if ends[0] == "[" else array > low) & (array <= high if ends[1] == "]" else array < high)
+    if (low, high) == (-np.inf, np.inf):
+        rule = "must be finite"
     elif high == np.inf:
-        rule = f"must be finite and {'at least' if closed[0] else 'above'} {low:g}"
+        rule = f"must be finite and {'at least' if ends[0] == '[' else 'above'} {low:g}"
+    elif low == -np.inf:
+        rule = f"must be finite and {'at most' if ends[1] == ']' else 'below'} {high:g}"
     else:
-        rule = f"must lie in {'[' if closed[0] else '('}{low:g}, {high:g}{']' if closed[1] else ')'}"
+        rule = f"must lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    good &= np.isfinite(array)
     if not good.all():
         first = np.atleast_1d(array)[~np.atleast_1d(good)][0]
-        require(False, name, rule, f"{first:g}" if array.ndim == 0 else f"{first:g} among its {array.size} values")
+        fail(name, rule, f"{first:g}" if array.ndim == 0 else f"{first:g} among its {array.size} values")
 
 
-def real(value: Any) -> Any:
-    """Python's whole numbers as floats, so that epsilon = 0 and epsilon = 0.05 share a compilation."""
-    return float(value) if isinstance(value, int) else value
+def probability(name: str, value: Any) -> None:
+    """Every number lies strictly between 0 and 1."""
+    inside(name, value, 0, 1, "()")
+
+
+def positive(name: str, value: Any) -> None:
+    """Every number is finite and above 0."""
+    inside(name, value, 0, np.inf, "()")
+
+
+def nonnegative(name: str, value: Any) -> None:
+    """Every number is finite and at least 0."""
+    inside(name, value, 0, np.inf, "[)")
+
+
+def finite(name: str, value: Any) -> None:
+    """Every number is finite."""
+    inside(name, value, -np.inf, np.inf, "()")
 
 
 def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
@@ -67,3 +89,18 @@ def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     rule = f"must be at least {low}" if high is None else f"must lie in [{low}, {high}]"
     require(low <= number and (high is None or number <= high), name, rule, number)
     return number
+
+
+def whole_number(name: str, *, low: int) -> Callable[[SupportsIndex], int]:
+    """`whole` as a field's converter."""
+    return lambda value: whole(name, value, low=low)
+
+
+def one_of(name: str, *choices: Any) -> Callable[[Any], Any]:
+    """A field's converter that lets only these choices pass."""
+
+    def choose(value: Any) -> Any:
+        require(value in choices, name, f"must be {' or '.join(map(repr, choices))}", repr(value))
+        return value
+
+    return choose

@@ -1,7 +1,8 @@
 """The protocol every ranking algorithm and every environment speaks."""
 
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -9,29 +10,41 @@ ANYONE = -1
 """As an opponent: a plain pull, or a duel with a uniformly random other item."""
 
 
-Number = Float[Array, ""] | float
+Number = Float[Array, "*I"] | float
 """A setting such as delta: one number, or one per instance with a leading axis."""
 
 
 class Query(NamedTuple):
-    """A padded batch of questions; masked entries are not asked."""
+    """A padded batch of questions; masked entries are not asked.
 
-    item: Int[Array, "B"]
-    opponent: Int[Array, "B"]
-    mask: Bool[Array, "B"]
+    Attributes:
+      item: the item that each question is about, shape (B,).
+      opponent: the item it is compared with, shape (B,); `ANYONE` stands for a plain pull or, where the environment
+        answers duels, for a uniformly random other item.
+      mask: which of the B questions are asked, shape (B,).
+
+    Example:
+      >>> query = jr.Query(item=jnp.array([0, 2]), opponent=jnp.array([1, jr.ANYONE]), mask=jnp.array([True, False]))
+      >>> int(query.mask.sum())
+      1
+    """
+
+    item: Int[Array, "B *T"]
+    opponent: Int[Array, "B *T"]
+    mask: Bool[Array, "B *T"]
 
 
 class State(Protocol):
-    """What `run` and `simulate` read from an algorithm's state besides `done` and `order`."""
+    """What `run` and `simulate` read from an algorithm's state."""
 
     @property
-    def rounds(self) -> Int[Array, ""]:
+    def rounds(self) -> Int[Array, "*T"]:
         """Rounds so far, as the algorithm counts them."""
         ...
 
     @property
     def tally(self) -> Any:
-        """The `jaxrank.core.tally.Tally` of all answers so far."""
+        """The `Tally` of all answers so far."""
         ...
 
 
@@ -39,23 +52,43 @@ S = TypeVar("S", bound=State)
 
 
 class Algorithm(Protocol[S]):
-    """A ranking algorithm as a pure machine: init, then ask and tell until done; order at any time.
+    """A ranking algorithm as a pure state machine: `init`, then `ask` and `tell` until `done`; `order` at any time.
 
-    `tell` computes whatever `ask` and `done` read, so that both are cheap. A query without any unmasked
-    entry must leave the state as it is: that is how a finished lane of a batch stands still. Shapes here are those of
-    a single trial; every method takes a batch as well, with one trailing axis on all arrays and keys of shape (T,).
+    Subclass it, as a frozen dataclass made by `pytree_dataclass`, and define `init`, `ask`, `tell`, `done` and `order`;
+    everything else has a default. `tell` computes what `ask` and `done` read, so that both are cheap. A query
+    without any unmasked entry must leave the state unchanged: that is how a finished trial of a batch waits for the
+    others. Shapes in this class are those of a single trial.
 
-    An algorithm whose `order` is costly may also have `remember(state) -> state`, which keeps what the next `order` can
-    start from. It is called between rounds where an order is taken, and changes neither questions nor answers. One that
-    chooses the boundaries itself has `found(state)`, which gives them.
+    Attributes:
+      num_items: how many items there are, K.
+      batched: whether the methods also take many trials at once, with one trailing axis on all arrays and keys of
+        shape (T,). If not, `simulate` runs them under `jax.vmap`. The batched form is faster.
+
+    Example:
+      >>> @jr.pytree_dataclass
+      ... class TenRounds(jr.Uniform):
+      ...     def done(self, state):
+      ...         return state.rounds >= 10
+      >>> arms = jr.BernoulliArms(means=[0.9, 0.5, 0.1])
+      >>> int(jr.run(jax.random.key(0), TenRounds(num_items=3), arms, max_samples=100).samples)
+      30
     """
 
-    asks_pairs: bool
+    num_items: int
+    batched: ClassVar[bool] = False
 
     @property
-    def num_items(self) -> int:
-        """How many items there are."""
-        ...
+    def asks_pairs(self) -> bool:
+        """Whether its questions name an opponent; the environment must then answer pairs."""
+        return False
+
+    @property
+    def takes_any_questions(self) -> bool:
+        """Whether `tell` takes answers to any questions, in any order and number, not only to those that `ask` gave.
+
+        Where it does, the guarantee does not depend on who chose the questions, and `with_tally` is defined.
+        """
+        return False
 
     def init(self, key: Key[Array, ""]) -> S:
         """The state before any answer; the key breaks ties at random, once per trial."""
@@ -66,7 +99,10 @@ class Algorithm(Protocol[S]):
         ...
 
     def tell(self, state: S, query: Query, reward: Float[Array, "B"]) -> S:
-        """The state after the answers to `query`, which is what `ask` gave, perhaps with more of it masked."""
+        """The state after the answers to `query`: what `ask` gave, perhaps with more of it masked.
+
+        An algorithm with `takes_any_questions` takes queries of any width about any items.
+        """
         ...
 
     def done(self, state: S) -> Bool[Array, ""]:
@@ -77,29 +113,66 @@ class Algorithm(Protocol[S]):
         """All items, best first, as far as is known."""
         ...
 
+    def prepare_order(self, state: S) -> S:
+        """The state with whatever makes the next `order` cheaper; called wherever an order is about to be taken.
+
+        For algorithms whose `order` is costly, such as `ByLikelihood`, which keeps its last fit. It must change neither
+        questions nor answers.
+        """
+        return state
+
+    def found_boundaries(self, state: S) -> Int[Array, "C"]:
+        """The boundaries, if the algorithm chooses them itself, as `GapRank` does; empty if they were given."""
+        return jnp.zeros((0, *state.rounds.shape), int)
+
+    def with_tally(self, state: S, tally: Any) -> S:
+        """The state computed anew as if `tally` held all answers so far; what `state` has proven stays proven.
+
+        For answers that were merged, loaded or collected elsewhere. Start from `init` where there is no state yet.
+        """
+        del state, tally
+        raise TypeError(f"{type(self).__name__} takes only answers to its own questions")
+
     def check(self) -> None:
         """Raise `ValueError` on a bad setting; traced values are not looked at."""
-        ...
 
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """Raise `ValueError` if the algorithm could never stop on items with these true means."""
-        ...
+        del means
 
 
 class Environment(Protocol):
-    """Whoever answers the questions."""
+    """Whatever answers the questions: simulated arms, simulated duels, or one of your own.
 
-    answers_pairs: bool
+    Subclass it, as a frozen dataclass made by `pytree_dataclass`, and define `num_items`, `means` and `draw`.
+
+    Attributes:
+      num_items: how many items there are, K.
+      means: true mean reward of every item, shape (K,): the quantity that a ranking ranks by.
+      batched: whether `draw` also takes many trials at once, with one trailing axis on the query's arrays and keys of
+        shape (T,). If not, `simulate` runs it under `jax.vmap`.
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.9, 0.5, 0.1])
+      >>> query = jr.Query(item=jnp.array([0, 2]), opponent=jnp.full(2, jr.ANYONE), mask=jnp.ones(2, bool))
+      >>> arms.draw(jax.random.key(0), query).shape
+      (2,)
+    """
+
+    batched: ClassVar[bool] = False
 
     @property
-    def num_items(self) -> int:
-        """How many items there are."""
-        ...
+    def answers_pairs(self) -> bool:
+        """Whether a question may name an opponent."""
+        return False
 
-    @property
-    def means(self) -> Float[ArrayLike, "K"]:
-        """True mean reward of every item: the quantity that a ranking ranks by."""
-        ...
+    if TYPE_CHECKING:  # read-only attributes: a field in one class, a property in another
+
+        @property
+        def num_items(self) -> int: ...  # noqa: D102
+
+        @property
+        def means(self) -> Float[ArrayLike, "K"]: ...  # noqa: D102
 
     def draw(self, key: Key[Array, ""], query: Query) -> Float[Array, "B"]:
         """One reward per question, credited to its item."""
@@ -107,4 +180,3 @@ class Environment(Protocol):
 
     def check(self) -> None:
         """Raise `ValueError` on a bad setting; traced values are not looked at."""
-        ...

@@ -44,6 +44,12 @@ def updated_ranks(
     return set_rows(moved, changed, new_rank)
 
 
+def order_of(rank: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
+    """The items in the order of their ranks, best first: the inverse permutation."""
+    everyone = row_indices(rank.shape, rank.dtype)
+    return set_rows(everyone, rank, everyone)
+
+
 def above(rank: Int[Array, "K *T"], points: tuple[int, ...]) -> Bool[Array, "C K *T"]:
     """Which items stand above each boundary: the paper's J_i."""
     return rank[None] < jnp.asarray(points, rank.dtype).reshape(-1, *[1] * rank.ndim)

@@ -1,1 +1,1 @@
-"""Pairwise answers: files and tables as they come, what they mean, and how items hang together."""
+"""Pairwise answers: reading them from files and tables, counting them, and how they link the items."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
+from jaxrank.data.columns import Column, Table, to_number, without_header
 from jaxrank.data.labels import sorted_labels
-from jaxrank.data.tables import Column, Table, without_header
 
 NAMES = {
     "winner": ("winner", "won", "preferred", "chosen", "label"),
@@ -16,33 +17,50 @@ NAMES = {
     "count": ("count", "weight", "n", "times"),
     "rater": ("rater", "worker", "judge", "user", "annotator"),
 }
-"""What a column may be called, by what it means; capitals do not matter, and of two names the first wins."""
+"""Names that a column may have, by meaning. Case does not matter; of several that match, the first one counts."""
 
 LEFT_WON = frozenset({"left", "model_a", "item_a", "player_a", "a", "first"})
 RIGHT_WON = frozenset({"right", "model_b", "item_b", "player_b", "b", "second"})
 TIED = frozenset({"tie", "draw", "equal", "both", "tie (bothbad)", "both_bad", "bothbad", "tie (both bad)"})
 CODES = ({"1": "left", "2": "right", "0": "tie"}, {"1": "left", "-1": "right", "0": "tie"})
-"""Numbers for who won, as far as they can be told apart: a file with 0 and 1 alone must say what it means."""
+"""Numeric codes for who won. With 0 and 1 alone they cannot be told apart: then the caller must say (`outcomes`)."""
 
 LAYOUTS = "winner,loser[,count] or left,right,winner[,rater] or model_a,model_b,winner"
 MOST = 1e15
-"""Largest count: beyond it, adding one answer changes nothing."""
+"""Largest count: far below 2**53, above which a 64-bit float cannot count single answers."""
 
 
 class Answers(NamedTuple):
-    """Who won against whom, how often, and who said so; a tie stands twice, once each way, with half its weight."""
+    """Who won against whom, how often, and who said so, in R rows.
 
-    winner: np.ndarray
-    """Numbers of items, as are the losers."""
-    loser: np.ndarray
+    A tie stands twice, once each way, with half its weight.
+
+    Attributes:
+      winner: item that won each row, as an index into `items`.
+      loser: item that lost each row.
+      items: labels of the K items, sorted.
+      times: how often each answer was given; half that for a tie.
+      tied: whether each row is half of a tie.
+      rater: who gave each answer, as an index into `raters`; -1 where nobody is named, None without such a column.
+      raters: labels of the raters, sorted.
+      left_out: number of rows that were not used, by reason.
+
+    Example:
+      >>> from jaxrank.data import answers, columns
+      >>> rows = [{"left": "fox", "right": "elk", "winner": "tie"}, {"left": "fox", "right": "elk", "winner": "left"}]
+      >>> found = answers.find_answers(columns.table_of_records(enumerate(rows, 1)))
+      >>> found.winner.tolist(), found.times.tolist(), found.tied.tolist()
+      ([1, 1, 0], [0.5, 1.0, 0.5], [True, False, True])
+    """
+
+    winner: Int[np.ndarray, "R"]
+    loser: Int[np.ndarray, "R"]
     items: tuple[str, ...]
-    times: np.ndarray
-    tied: np.ndarray
-    rater: np.ndarray | None
-    """Numbers of raters; -1 where nobody is named."""
+    times: Float[np.ndarray, "R"]
+    tied: Bool[np.ndarray, "R"]
+    rater: Int[np.ndarray, "R"] | None
     raters: tuple[str, ...]
     left_out: dict[str, int]
-    """Rows that were not used, by reason."""
 
 
 def find_answers(
@@ -52,14 +70,29 @@ def find_answers(
     skip_self: bool = False,
     header: bool | None = None,
 ) -> Answers:
-    """The answers in a table.
+    """Find the answers in a table.
+
+    Rows without a winner are questions that nobody answered; they are left out and counted.
 
     Args:
-      table: with a column for the winner and one for the loser, or for both sides and who won.
-      columns: which column means what, by name or by number from 1, where the names do not say.
-      outcomes: what stands for "left", "right" and "tie" in the winner column, where it is not said in words.
-      skip_self: leave out rows that compare an item with itself, which are otherwise refused.
-      header: whether the first row names the columns; found out if not given.
+      table: columns winner and loser, or left, right and winner; perhaps count and rater. See `NAMES` for synonyms.
+      columns: meaning of columns whose names do not tell it: from a key of `NAMES` to a name, or a number from 1.
+      outcomes: what stands for "left", "right" and "tie" in the winner column, if neither words nor names do.
+      skip_self: leave out rows that compare an item with itself; otherwise they raise `ValueError`.
+      header: whether the first row names the columns; None decides by what the row contains.
+
+    Returns:
+      The answers.
+
+    Raises:
+      ValueError: naming the line, for the first row that makes no sense; or naming the columns, if they are unknown.
+
+    Example:
+      >>> from jaxrank.data import answers, columns
+      >>> table = columns.table_of_records([(1, {"better": "fox", "worse": "elk", "n": 3})])
+      >>> found = answers.find_answers(table, columns={"winner": "better", "loser": "worse"})
+      >>> found.items, found.winner.tolist(), found.times.tolist()
+      (('elk', 'fox'), [1], [3.0])
     """
     table, where = _find_columns(table, dict(columns or {}), header)
     if outcomes is not None and set(outcomes) - {"left", "right", "tie"}:
@@ -103,8 +136,15 @@ def find_answers(
     return Answers(winner, loser, labels, times, tied[rows], rater, raters, left_out)
 
 
-def _outcomes(table, part, left, right, number, outcomes) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the right side won, and whether nobody did, row by row."""
+def _outcomes(
+    table: Table,
+    part: Mapping[str, Column],
+    left: Int[np.ndarray, "R"],
+    right: Int[np.ndarray, "R"],
+    number: Mapping[str, int],
+    outcomes: Mapping[str, str | int] | None,
+) -> tuple[Bool[np.ndarray, "R"], Bool[np.ndarray, "R"]]:
+    """Whether the right side won, and whether it was a tie, row by row."""
     said = part["winner"]
     named = _mapped(said, number)
     is_left, is_right = named == left, named == right
@@ -122,7 +162,7 @@ def _outcomes(table, part, left, right, number, outcomes) -> tuple[np.ndarray, n
     meaning = np.asarray([words.get(value, "") for value in said.values] + [""], object)[said.codes]
     by_word = np.isin(meaning, ["left", "right", "tie"])
     if outcomes is None and codes is None:
-        # An item's own name goes before a word.
+        # An item may be called "left" or "tie": its name takes precedence over the word.
         by_word &= ~(is_left | is_right)
     won_right = np.where(by_word, meaning == "right", is_right)
     tied = by_word & (meaning == "tie")
@@ -138,7 +178,7 @@ def _outcomes(table, part, left, right, number, outcomes) -> tuple[np.ndarray, n
     return won_right, tied
 
 
-def _words(values: list[str], outcomes) -> dict[str, str]:
+def _words(values: list[str], outcomes: Mapping[str, str | int] | None) -> dict[str, str]:
     """What words in the winner column mean."""
     if outcomes is not None:
         return {str(value): side for side, value in outcomes.items()}
@@ -147,7 +187,7 @@ def _words(values: list[str], outcomes) -> dict[str, str]:
 
 
 def _numeric_codes(values: list[str]) -> dict[str, str] | None:
-    """What numbers in the winner column mean; None if they are no known code, or could be two."""
+    """What numbers in the winner column mean; None if they fit no known code, or two."""
     plain = {value: value.removesuffix(".0").removeprefix("+") for value in values}
     for code in CODES:
         distinct = set(plain.values())
@@ -156,10 +196,11 @@ def _numeric_codes(values: list[str]) -> dict[str, str] | None:
     return None
 
 
-def _times(table: Table, column: Column | None, rows: int) -> np.ndarray:
+def _times(table: Table, column: Column | None, rows: int) -> Float[np.ndarray, "R"]:
+    """How often each answer was given; once without a column of counts."""
     if column is None:
         return np.ones(rows)
-    values = np.asarray([_number(value) for value in column.values] + [np.nan])
+    values = np.asarray([to_number(value) for value in column.values] + [np.nan])
     times = values[column.codes]
     bad = ~((times >= 0) & (times <= MOST))
     if bad.any():
@@ -169,18 +210,19 @@ def _times(table: Table, column: Column | None, rows: int) -> np.ndarray:
     return times
 
 
-def _mapped(column: Column, number: Mapping[str, int]) -> np.ndarray:
-    """The column's cells as numbers of items; -1 where a cell is none."""
+def _mapped(column: Column, number: Mapping[str, int]) -> Int[np.ndarray, "R"]:
+    """The column's cells as item numbers; -1 where a cell names no item."""
     return np.asarray([number.get(value, -1) for value in column.values] + [-1])[column.codes]
 
 
-def _refuse(table: Table, rows: np.ndarray, rule: str) -> None:
+def _refuse(table: Table, rows: Bool[np.ndarray, "R"], rule: str) -> None:
+    """Raise `ValueError` for the first of these rows, with its line in the file."""
     if rows.any():
         raise ValueError(f"line {table.lines[int(np.argmax(rows))]}: {rule}")
 
 
 def _find_columns(table: Table, columns: dict[str, str | int], header: bool | None) -> tuple[Table, dict[str, int]]:
-    """Which column holds what, and the table, with its first row among the data if that row is no header."""
+    """The table, with its first row among the data if that row is no header; and the place of every known column."""
     for meaning in columns:
         if meaning not in NAMES:
             raise ValueError(f"columns must name some of {', '.join(NAMES)}, got {meaning!r}")
@@ -211,7 +253,7 @@ def _is_header(table: Table, columns: dict[str, str | int]) -> bool:
         places = [_place(table, name) for meaning, name in columns.items() if meaning not in ("count", "rater")]
         values = {value for place in places for value in table.columns[place].values}
         return not any(names[place] in values for place in places)
-    return not (len(names) == 2 or (len(names) == 3 and _number(names[2]) == _number(names[2])))
+    return not (len(names) == 2 or (len(names) == 3 and to_number(names[2]) == to_number(names[2])))
 
 
 def _place(table: Table, name: str | int) -> int:
@@ -225,46 +267,15 @@ def _place(table: Table, name: str | int) -> int:
 
 
 def _known_columns(found: list[str]) -> dict[str, int]:
-    """What the columns mean, by their names."""
+    """Place of every column whose name tells its meaning."""
     lower = {name.lower(): place for place, name in reversed(list(enumerate(found)))}
     guess = {meaning: next((lower[n] for n in names if n in lower), None) for meaning, names in NAMES.items()}
     return {meaning: place for meaning, place in guess.items() if place is not None}
 
 
 def _layout(where: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The columns that say who won, in whichever of the two layouts is complete; None if neither is."""
     for needed in (("winner", "loser"), ("left", "right", "winner")):
         if set(needed) <= set(where):
             return needed
     return None
-
-
-def has_row_labels(table: Table) -> bool:
-    """Whether the first column repeats the header: a matrix with names on both sides."""
-    names, columns = table.names, table.columns
-    if not (table.has_header and len(columns) > 2 and len(columns[0].codes) == len(names) - 1):
-        return False
-    return [columns[0].values[code] if code >= 0 else "" for code in columns[0].codes] == names[1:]
-
-
-def find_matrix(table: Table) -> tuple[np.ndarray, list[str]] | None:
-    """A matrix of wins and its labels, row against column, if the table is one; a missing cell is 0."""
-    names, columns = table.names, table.columns
-    if has_row_labels(table):
-        labels, columns = names[1:], columns[1:]
-    elif len(columns) == len(columns[0].codes) + table.has_header and table.has_header:
-        # No row of labels: what was taken for a header is the first row.
-        return find_matrix(without_header(table))
-    elif len(columns) == len(columns[0].codes):
-        labels = names
-    else:
-        return None
-    wins = [np.asarray([_number(value) for value in column.values] + [0.0])[column.codes] for column in columns]
-    return np.stack(wins, axis=1), labels
-
-
-def _number(text: str) -> float:
-    """The number that a text is; NaN if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")

@@ -1,92 +1,95 @@
-"""Pairwise answers: who won against whom, how often, and what that leaves open."""
+"""Pairwise answers from every source: arrays, matrices, orders, dictionaries, data frames and files."""
 
 import csv
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
-from jaxrank.data import answers, tables
-from jaxrank.data.connectivity import Connectivity, connectivity, degrees
-from jaxrank.data.labels import checked_pairs, coded
+from jaxrank.data import tables
+from jaxrank.data.answers import find_answers
+from jaxrank.data.columns import Table, find_matrix, has_row_labels, table_of_records
+from jaxrank.data.subsets import Subsets
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Comparisons:
-    """Answers to "which of the two?": row r says that item `winners[r]` beat `losers[r]`, `weights[r]` times.
+class Comparisons(Subsets):
+    """Answers to "which of the two?": item `winners[r]` beat item `losers[r]`, `weights[r]` times.
 
-    A tie is two rows of half the weight. Made by `from_pairs`, `from_matrix`, `from_rankings`, `from_records`, `read`.
+    Make it with `from_pairs`, `from_matrix`, `from_rankings`, `from_records`, `from_dataframe` or `read`, which check
+    their input. A tie is two rows, one each way, of half the weight.
+
+    Args:
+      winners: item that won each of R rows, as an index into `labels`.
+      losers: item that lost each row.
+      weights: how often each row's answer was given; None stands for once.
+      labels: name of every item, K in all, all different.
+      raters: who gave each answer, as an index into `rater_labels`, -1 where nobody is named; None without raters.
+      rater_labels: name of every rater.
+      tied: which rows are halves of ties; None if there are no ties, or it is not known.
+      left_out: how many rows of the file hold no answer, by reason.
+
+    Example:
+      >>> answers = jr.Comparisons.from_pairs(["owl", "owl", "fox"], ["fox", "elk", "owl"])
+      >>> answers.num_items, answers.total, answers.labels
+      (3, 3.0, ('elk', 'fox', 'owl'))
+      >>> answers.connectivity().explain(answers.labels)
+      "'elk' never won"
     """
 
-    winners: np.ndarray
-    losers: np.ndarray
-    weights: np.ndarray | None
-    """None stands for ones."""
-    labels: tuple[str, ...]
-    raters: np.ndarray | None = None
-    """Who gave each answer, as an index into `rater_labels`; -1 where nobody is named."""
-    rater_labels: tuple[str, ...] = ()
-    tied: np.ndarray | None = None
-    """Which rows are halves of ties; None if there are none, or it is not known."""
-    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Rows of the file that hold no answer, how many by reason."""
-
     @classmethod
-    def from_pairs(
-        cls,
-        winners: Any,
-        losers: Any,
-        weights: Any = None,
-        num_items: int | None = None,
-        labels: Sequence[Any] | None = None,
-        raters: Sequence[Any] | None = None,
-    ) -> "Comparisons":
-        """From winners and losers, row by row, and how often each answer was given (once by default).
+    def from_matrix(cls, wins: Float[ArrayLike, "K K"], labels: Sequence[Any] | None = None) -> Self:
+        """Make it from a matrix of wins.
 
-        Items are numbers from 0, or names: strings, which are then the labels.
+        Args:
+          wins: entry (i, j) is how often item i beat item j, at least 0; the diagonal must be 0.
+          labels: name of every item; None takes "0", "1", ...
+
+        Returns:
+          The answers, one row for every entry above 0.
+
+        Raises:
+          ValueError: if the matrix is not square, has a negative entry, or an item that meets itself.
+
+        Example:
+          >>> answers = jr.Comparisons.from_matrix([[0, 3], [1, 0]])
+          >>> answers.winners.tolist(), answers.weights.tolist()
+          ([0, 1], [3.0, 1.0])
         """
-        winners, losers, names = checked_pairs(winners, losers, num_items, labels)
-        as_long = f"must be as long as winners, {len(winners)}"
-        if weights is not None:
-            weights = np.asarray(weights, float)
-            checks.require(weights.shape == winners.shape, "weights", as_long, len(np.atleast_1d(weights)))
-            checks.inside("weights", weights, 0, float("inf"), closed=(True, False))
-        codes, rater_labels = None, ()
-        if raters is not None:
-            checks.require(len(raters) == len(winners), "raters", as_long, len(raters))
-            named = np.asarray([rater is not None for rater in raters], bool)
-            codes = np.full(len(winners), -1)
-            codes[named], rater_labels = coded([str(rater) for rater in raters if rater is not None])
-        return cls(
-            winners=winners,
-            losers=losers,
-            weights=None if weights is None or (weights == 1).all() else weights,
-            labels=names,
-            raters=codes,
-            rater_labels=rater_labels,
-        )
-
-    @classmethod
-    def from_matrix(cls, wins: Any, labels: Sequence[Any] | None = None) -> "Comparisons":
-        """From a K x K matrix whose entry (i, j) says how often i beat j; the diagonal must be 0."""
         wins = np.asarray(wins, float)
         square = wins.ndim == 2 and wins.shape[0] == wins.shape[1]
         checks.require(square, "wins", "must be a K x K matrix", f"shape {wins.shape}")
-        checks.inside("wins", wins, 0, float("inf"), closed=(True, False))
+        checks.nonnegative("wins", wins)
         own = np.flatnonzero(np.diag(wins))
         if len(own):
             what = f"{wins[own[0], own[0]]:g} for item {own[0]}"
-            checks.require(False, "wins", "must have a diagonal of 0: no item meets itself", what)
+            checks.fail("wins", "must have a diagonal of 0: no item meets itself", what)
         winners, losers = np.nonzero(wins)
         return cls.from_pairs(winners, losers, wins[winners, losers], len(wins), labels)
 
     @classmethod
-    def from_rankings(cls, rankings: Iterable[Sequence[Any]], labels: Sequence[Any] | None = None) -> "Comparisons":
-        """From orders of some items, best first: each item beats all that come after it."""
+    def from_rankings(cls, rankings: Iterable[Sequence[Any]], labels: Sequence[Any] | None = None) -> Self:
+        """Make it from orders of some items, best first: each item beats all that come after it.
+
+        An order of m items thus counts as m (m - 1) / 2 answers, as if they were independent.
+
+        Args:
+          rankings: the orders, each a sequence of different items; an item is known by its text.
+          labels: name of every item; None takes the items found, sorted.
+
+        Returns:
+          The answers.
+
+        Example:
+          >>> answers = jr.Comparisons.from_rankings([["owl", "fox", "elk"], ["fox", "owl"]])
+          >>> answers.labels, answers.wins.tolist()
+          (('elk', 'fox', 'owl'), [0.0, 2.0, 2.0])
+        """
         pairs = [(str(a), str(b)) for order in rankings for i, a in enumerate(order) for b in order[i + 1 :]]
         for winner, loser in pairs:
             checks.require(winner != loser, "rankings", "must not name an item twice in one order", repr(winner))
@@ -95,14 +98,45 @@ class Comparisons:
 
     @classmethod
     def from_records(
-        cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None, **options: Any
-    ) -> "Comparisons":
-        """From dictionaries with the columns that `read` knows, such as {"winner": "a", "loser": "b"}."""
-        return cls._from_table(tables.table_of_records(enumerate(records, 1)), columns=columns, **options)
+        cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, str | int] | None = None, **options: Any
+    ) -> Self:
+        """Make it from dictionaries, one per answer.
+
+        Args:
+          records: dictionaries with the columns that `read` knows, such as `{"winner": "fox", "loser": "elk"}`.
+          columns: meaning of columns with other names, as in `read`.
+          **options: `outcomes`, `skip_self`, `matrix` and `header`, as in `read`.
+
+        Returns:
+          The answers.
+
+        Example:
+          >>> answers = jr.Comparisons.from_records(
+          ...     [{"left": "fox", "right": "elk", "winner": said} for said in ("tie", "fox")]
+          ... )
+          >>> answers.total, answers.ties, answers.wins.tolist()
+          (2.0, 1.0, [0.5, 1.5])
+        """
+        return cls._from_table(table_of_records(enumerate(records, 1)), columns=columns, **options)
 
     @classmethod
-    def from_dataframe(cls, frame: Any, columns: Mapping[str, str] | None = None, **options: Any) -> "Comparisons":
-        """From a data frame (pandas, polars, pyarrow, or any with the Arrow interface); options as for `read`."""
+    def from_dataframe(cls, frame: Any, columns: Mapping[str, str | int] | None = None, **options: Any) -> Self:
+        """Make it from a data frame of pandas, polars, pyarrow, or any library with the Arrow interface.
+
+        Args:
+          frame: a data frame with the columns that `read` knows.
+          columns: meaning of columns with other names, as in `read`.
+          **options: `outcomes`, `skip_self`, `matrix` and `header`, as in `read`.
+
+        Returns:
+          The answers.
+
+        Example:
+          >>> import pandas
+          >>> frame = pandas.DataFrame({"winner": ["fox", "elk"], "loser": ["elk", "fox"], "count": [3, 1]})
+          >>> jr.Comparisons.from_dataframe(frame).wins.tolist()
+          [1.0, 3.0]
+        """
         return cls._from_table(tables.table_of_frame(frame), columns=columns, **options)
 
     @classmethod
@@ -117,22 +151,38 @@ class Comparisons:
         header: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
-    ) -> "Comparisons":
-        """From a file with the columns winner,loser[,count], or left,right,winner[,rater], or a matrix of wins.
+    ) -> Self:
+        r"""Read a file with the columns winner,loser[,count] or left,right,winner[,rater], or a matrix of wins.
 
-        The winner may be named, or be left, right, model_a, model_b or tie, or 1 and 2 or 1 and -1 for left and right
-        and 0 for a tie. A row without a winner (empty or NA) is left out; `left_out` counts such rows.
+        The winner may be a name; or left, right, model_a, model_b or tie; or 1 and 2, or 1 and -1, for left and right,
+        and 0 for a tie. Rows without a winner (empty or NA) are left out; `left_out` counts them.
 
         Args:
           path: a CSV, TSV, space-separated, JSON, JSONL or Parquet file, perhaps gzipped; "-" is standard input.
-          columns: what other columns mean, by name or by number from 1:
+          columns: meaning of columns with other names, by name or by number from 1:
             `{"left": "essay_1", "right": "essay_2", "winner": "better"}`.
-          outcomes: what stands for the two sides and a tie: `{"left": 1, "right": 0}`.
-          skip_self: leave out rows that compare an item with itself; otherwise they are refused.
-          matrix: entry (i, j) says how often i beat j; so read anyway if the first column repeats the header.
-          header: whether the first row names the columns; found out if not given, as the next two.
-          delimiter: what stands between columns: one character, or tab or space.
-          encoding: such as utf-8.
+          outcomes: what stands for the two sides and a tie in the winner column: `{"left": 1, "right": 0}`.
+          skip_self: leave out rows that compare an item with itself; otherwise they raise `ValueError`.
+          matrix: read the table as a matrix whose entry (i, j) is how often i beat j. A table whose first column
+            repeats the header is read so in any case.
+          header: whether the first row names the columns; None decides by what the row contains.
+          delimiter: what separates columns: one character, or tab or space by name; None finds it.
+          encoding: such as utf-8; None finds it.
+
+        Returns:
+          The answers.
+
+        Raises:
+          ValueError: naming the file or the line, if something cannot be read or makes no sense.
+
+        Example:
+          >>> import pathlib, tempfile
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     path = pathlib.Path(folder, "answers.csv")
+          ...     _ = path.write_text("winner,loser,count\nfox,elk,3\nelk,fox,1\n")
+          ...     answers = jr.Comparisons.read(path)
+          >>> answers.labels, answers.wins.tolist()
+          (('elk', 'fox'), [1.0, 3.0])
         """
         options = {"columns": columns, "outcomes": outcomes, "skip_self": skip_self, "matrix": matrix}
         table = tables.read_table(path, delimiter=delimiter, encoding=encoding, header=header)
@@ -141,160 +191,53 @@ class Comparisons:
         except ValueError:
             if not tables.is_fast(table) or str(path) == "-":
                 raise
-        # The plain reader says in which line the mistake is.
+        # The plain reader knows the line of the mistake.
         slow = tables.read_table(path, delimiter=delimiter, encoding=encoding, header=header, fast=False)
         return cls._from_table(slow, **options, header=header)
 
     @classmethod
     def _from_table(
-        cls, table: tables.Table, *, columns=None, outcomes=None, skip_self=False, matrix=False, header=None
-    ) -> "Comparisons":
-        found = None if columns or not (matrix or answers.has_row_labels(table)) else answers.find_matrix(table)
+        cls,
+        table: Table,
+        *,
+        columns: Mapping[str, str | int] | None = None,
+        outcomes: Mapping[str, str | int] | None = None,
+        skip_self: bool = False,
+        matrix: bool = False,
+        header: bool | None = None,
+    ) -> Self:
+        """The answers in a table, from whichever source."""
+        found = None if columns or not (matrix or has_row_labels(table)) else find_matrix(table)
         if found is not None:
             return cls.from_matrix(*found)
         checks.require(not matrix, "the table", "must be square to be a matrix of wins", f"{len(table.names)} columns")
-        given = answers.find_answers(table, columns, outcomes, skip_self, header)
+        given = find_answers(table, columns, outcomes, skip_self, header)
         checks.require(len(given.winner) > 0, "answers", "must not be empty", "none")
         tied = given.tied if given.tied.any() else None
         made = cls.from_pairs(given.winner, given.loser, given.times, len(given.items), given.items)
         known = {"raters": given.rater, "rater_labels": given.raters, "tied": tied, "left_out": given.left_out}
         return dataclasses.replace(made, **known)
 
-    @property
-    def num_items(self) -> int:
-        """How many items there are, those never compared included."""
-        return len(self.labels)
-
-    @property
-    def row_weights(self) -> np.ndarray:
-        """How often each row's answer was given."""
-        return np.ones(len(self.winners)) if self.weights is None else self.weights
-
-    @property
-    def total(self) -> float:
-        """How many answers there are, by weight; a tie is one."""
-        return float(self.row_weights.sum())
-
-    @property
-    def ties(self) -> float:
-        """How many of the answers are ties, by weight."""
-        return 0.0 if self.tied is None else float(self.row_weights[self.tied].sum())
-
-    def _sums(self, items: np.ndarray) -> np.ndarray:
-        return np.bincount(items, self.weights, self.num_items).astype(float)
-
-    @property
-    def wins(self) -> np.ndarray:
-        """Wins of every item; ties count half."""
-        return self._sums(self.winners)
-
-    @property
-    def losses(self) -> np.ndarray:
-        """Losses of every item; ties count half."""
-        return self._sums(self.losers)
-
-    @property
-    def degrees(self) -> np.ndarray:
-        """How many different items every item has met."""
-        return degrees(*self._edges(), self.num_items)
-
-    @property
-    def borda_scores(self) -> np.ndarray:
-        """Share of wins of every item; NaN for one never compared."""
-        with np.errstate(invalid="ignore"):
-            return self.wins / (self.wins + self.losses)
-
-    def matrix(self) -> np.ndarray:
-        """The K x K matrix of wins."""
-        size = self.num_items
-        place = self.winners.astype(np.int64) * size + self.losers
-        return np.bincount(place, self.weights, size * size).astype(float).reshape(size, size)
-
-    def added_up(self) -> "Comparisons":
-        """Every winner and loser once, with the weights of their answers added up; raters are forgotten."""
-        shape = (self.num_items, self.num_items)
-        wins = csr_array((self.row_weights, (self.winners, self.losers)), shape=shape).tocoo()
-        return dataclasses.replace(
-            self, winners=wins.row, losers=wins.col, weights=wins.data, raters=None, rater_labels=(), tied=None
-        )
-
-    def _edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Winners and losers of the rows that count."""
-        if self.weights is None:
-            return self.winners, self.losers
-        some = self.weights > 0
-        return self.winners[some], self.losers[some]
-
-    def connectivity(self) -> Connectivity:
-        """Who was never compared, never won or never lost, and which groups never met."""
-        return connectivity(*self._edges(), self.num_items)
-
-    def rows(self, keep: np.ndarray) -> "Comparisons":
-        """Only these rows (a mask or indices), with all items."""
-        parts = {name: getattr(self, name) for name in ("winners", "losers", "weights", "raters", "tied")}
-        return dataclasses.replace(self, **{n: None if part is None else part[keep] for n, part in parts.items()})
-
-    def by_rater(self, *names: str) -> "Comparisons":
-        """Only the answers of these raters."""
-        if self.raters is None:
-            raise ValueError("by_rater needs answers with a rater column; these have none")
-        for name in names:
-            rule = f"must be one of the {len(self.rater_labels)} raters"
-            checks.require(name in self.rater_labels, "rater", rule, repr(name))
-        return self.rows(np.isin(self.raters, [self.rater_labels.index(name) for name in names]))
-
-    def largest_group(self, *, strong: bool = False) -> "Comparisons":
-        """Only the items of the largest group linked by comparisons, with the answers among them.
-
-        With `strong`, the largest group linked by wins in both directions, whose scores of largest likelihood exist.
-        """
-        report = self.connectivity()
-        groups = report.strong_groups if strong else report.groups
-        if not groups or len(groups[0]) < 2:
-            raise ValueError("no two items are linked by wins in both directions: no group has scores without a prior")
-        members = np.sort(groups[0])
-        inside = self.rows(np.isin(self.winners, members) & np.isin(self.losers, members))
-        place = np.full(self.num_items, -1, np.int32)
-        place[members] = np.arange(len(members))
-        return dataclasses.replace(
-            inside,
-            winners=place[inside.winners],
-            losers=place[inside.losers],
-            labels=tuple(self.labels[item] for item in members),
-        )
-
-    def merge(self, other: "Comparisons") -> "Comparisons":
-        """Both sets of answers; items are matched by label."""
-        labels = list(dict.fromkeys([*self.labels, *other.labels]))
-        place = {name: number for number, name in enumerate(labels)}
-        mine, theirs = (np.asarray([place[name] for name in part.labels], int) for part in (self, other))
-        weights = np.concatenate([self.row_weights, other.row_weights])
-        raters = None
-        if self.raters is not None or other.raters is not None:
-            raters = [name for part in (self, other) for name in part._rater_names()]
-        winners = np.concatenate([mine[self.winners], theirs[other.winners]])
-        losers = np.concatenate([mine[self.losers], theirs[other.losers]])
-        ties = [np.zeros(len(part.winners), bool) if part.tied is None else part.tied for part in (self, other)]
-        made = Comparisons.from_pairs(winners, losers, weights, len(labels), labels, raters)
-        return dataclasses.replace(made, tied=np.concatenate(ties)) if any(map(np.any, ties)) else made
-
-    def _rater_names(self) -> list[str | None]:
-        if self.raters is None:
-            return [None] * len(self.winners)
-        return [None if code < 0 else self.rater_labels[code] for code in self.raters]
-
-    def split(self, seed: int, test_share: float = 0.2) -> tuple["Comparisons", "Comparisons"]:
-        """Rows for training and rows held out for testing, at random."""
-        checks.inside("test_share", test_share, 0, 1, closed=(False, False))
-        held_out = np.random.default_rng(seed).random(len(self.winners)) < test_share
-        return self.rows(~held_out), self.rows(held_out)
-
     def save(self, path: str | Path) -> None:
-        """Write winner,loser,count[,rater] as CSV, which `read` reads."""
+        """Write the answers as CSV with the columns winner,loser,count[,rater], which `read` reads.
+
+        Weights are written with all digits. Items without answers, and which rows are ties, are not written.
+
+        Args:
+          path: file to write; an existing one is replaced.
+
+        Example:
+          >>> import pathlib, tempfile
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     path = pathlib.Path(folder, "answers.csv")
+          ...     jr.Comparisons.from_pairs(["fox"], ["elk"]).save(path)
+          ...     print(path.read_text().split())
+          ['winner,loser,count', 'fox,elk,1.0']
+        """
         has_rater = self.raters is not None
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["winner", "loser", "count", "rater"][: 3 + has_rater])
-            rows = zip(self.winners, self.losers, self.row_weights.tolist(), self._rater_names(), strict=True)
+            rows = zip(self.winners, self.losers, self.row_weights.tolist(), self.rater_names(), strict=True)
             for a, b, count, rater in rows:
                 writer.writerow([self.labels[a], self.labels[b], repr(float(count)), rater][: 3 + has_rater])

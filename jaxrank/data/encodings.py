@@ -1,17 +1,37 @@
-"""Text from the bytes of a file, whatever wrote it."""
+"""Text from the bytes of a file, whichever program wrote it."""
 
 import numpy as np
 
 
 def decode(data: bytes, name: str, encoding: str | None = None) -> str:
-    """The text, with one kind of line end; a `ValueError` that calls the file by this name if there is none."""
+    r"""Decode the bytes of a text file, and turn every line end into "\n".
+
+    The encoding is found in this order: a byte order mark; the pattern of zero bytes in UTF-16 and UTF-32; UTF-8; and
+    code page 1252 (Western European) if no line with a non-ASCII character is valid UTF-8.
+
+    Args:
+      data: content of the file.
+      name: name of the file, for error messages.
+      encoding: name of the encoding; None finds it.
+
+    Returns:
+      The text.
+
+    Raises:
+      ValueError: if the given encoding does not fit, the file is binary, or it mixes UTF-8 with another encoding.
+
+    Example:
+      >>> from jaxrank.data.encodings import decode
+      >>> decode("K\xf6ln,Bonn\r\n".encode("cp1252"), "answers.csv") == "K\xf6ln,Bonn\n"
+      True
+    """
     return _decode(data, name, encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _decode(data: bytes, name: str, encoding: str | None) -> str:
-    """Text from bytes: by the mark at the beginning, else by where zeros stand, else UTF-8, else the Western code page.
+    """Text from bytes, line ends as they are.
 
-    A file in which some lines are UTF-8 and others are not was put together from two; no guess can be right for both.
+    A file with some lines in UTF-8 and some in another encoding was joined from two: no single guess is right.
     """
     if encoding is not None:
         try:
@@ -47,7 +67,7 @@ def _decode(data: bytes, name: str, encoding: str | None) -> str:
 
 
 def _wide_encoding(data: bytes, name: str) -> str:
-    """UTF-16 or UTF-32 without a mark, known by the zeros of its Western letters."""
+    """UTF-16 or UTF-32 without a byte order mark, recognised by the zero bytes of its Western letters."""
     head = np.frombuffer(data[: 4 * (min(len(data), 4096) // 4)], np.uint8).reshape(-1, 4) == 0
     share = head.mean(axis=0)
     for kind, zeros in (
@@ -63,6 +83,7 @@ def _wide_encoding(data: bytes, name: str) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
+    """Whether the line is valid UTF-8."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,17 +1,37 @@
-"""Items by name and by number."""
+"""Items by name and by number: checked input, and labels in a readable order."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from jaxrank.core import checks
 
 
 def checked_pairs(
     winners: Any, losers: Any, num_items: int | None, labels: Sequence[Any] | None
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Winners and losers as item numbers, and a label for every item; names in place of numbers become labels."""
+) -> tuple[Int[np.ndarray, "R"], Int[np.ndarray, "R"], tuple[str, ...]]:
+    """Check winners and losers, and return them as item numbers with one label per item.
+
+    Args:
+      winners: item that won each of the R answers: whole numbers from 0, or names (strings).
+      losers: item that lost each answer, in the same form.
+      num_items: number of items K; None takes the number of labels or, without labels, the largest item number + 1.
+      labels: one distinct label per item; None takes the names found or, without names, "0", "1", ...
+
+    Returns:
+      Winners (R,) and losers (R,) as 32-bit item numbers, and the K labels.
+
+    Raises:
+      ValueError: naming the argument, the rule and the value, for the first rule that is broken.
+
+    Example:
+      >>> from jaxrank.data.labels import checked_pairs
+      >>> winners, losers, labels = checked_pairs(["owl", "fox"], ["fox", "elk"], None, None)
+      >>> winners.tolist(), losers.tolist(), labels
+      ([2, 1], [1, 0], ('elk', 'fox', 'owl'))
+    """
     as_long = f"must be as long as winners, {len(winners)}"
     checks.require(len(winners) == len(losers), "losers", as_long, len(losers))
     if len(winners) and isinstance(winners[0], str) and isinstance(losers[0], str):
@@ -37,12 +57,13 @@ def checked_pairs(
     same = np.flatnonzero(winners == losers)
     if len(same):
         what = f"item {winners[same[0]]} twice at position {same[0]}"
-        checks.require(False, "winners and losers", "must not compare an item with itself", what)
+        checks.fail("winners and losers", "must not compare an item with itself", what)
     labels = tuple(map(str, range(num_items))) if labels is None else labels
     return winners.astype(np.int32), losers.astype(np.int32), labels
 
 
-def _item_numbers(name: str, values: Any) -> np.ndarray:
+def _item_numbers(name: str, values: Any) -> Int[np.ndarray, "R"]:
+    """The values as whole numbers; an empty list, which NumPy takes for floats, counts as such."""
     array = np.asarray(values)
     if array.size == 0:
         array = array.astype(int)
@@ -53,6 +74,7 @@ def _item_numbers(name: str, values: Any) -> np.ndarray:
 
 
 def _checked_labels(labels: Sequence[Any]) -> tuple[str, ...]:
+    """The labels as strings, all different: items are matched by label when data sets are merged."""
     names = tuple(map(str, labels))
     seen: set[str] = set()
     for name in names:
@@ -61,7 +83,7 @@ def _checked_labels(labels: Sequence[Any]) -> tuple[str, ...]:
     return names
 
 
-def _numbered(names: Sequence[str], labels: Sequence[Any] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def _numbered(names: Sequence[str], labels: Sequence[Any] | None) -> tuple[Int[np.ndarray, "N"], tuple[str, ...]]:
     """Every name as the number of its label, and the labels: those given, or all names in order."""
     codes, found = coded(names)
     if labels is None:
@@ -73,16 +95,42 @@ def _numbered(names: Sequence[str], labels: Sequence[Any] | None) -> tuple[np.nd
     return np.asarray([place[name] for name in found])[codes], wanted
 
 
-def coded(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Every name as a number, and the names in order."""
+def coded(names: Sequence[str]) -> tuple[Int[np.ndarray, "N"], tuple[str, ...]]:
+    """Replace every name by its number in the sorted list of distinct names.
+
+    Args:
+      names: N names, with repeats.
+
+    Returns:
+      The number of every name (N,), and the distinct names in the order of `sorted_labels`.
+
+    Example:
+      >>> from jaxrank.data.labels import coded
+      >>> codes, labels = coded(["fox", "elk", "fox"])
+      >>> codes.tolist(), labels
+      ([1, 0, 1], ('elk', 'fox'))
+    """
     found = list(dict.fromkeys(names))
     order, labels = sorted_labels(found)
     place = dict(zip(found, order, strict=True))
     return np.asarray([place[name] for name in names], int), labels
 
 
-def sorted_labels(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Where each of these different names comes, and all in order: whole numbers by value, others by the alphabet."""
+def sorted_labels(names: Sequence[str]) -> tuple[Int[np.ndarray, "N"], tuple[str, ...]]:
+    """Sort distinct names: by value if all are whole numbers, otherwise alphabetically.
+
+    Args:
+      names: N distinct names.
+
+    Returns:
+      The position of every name after sorting (N,), and the sorted names.
+
+    Example:
+      >>> from jaxrank.data.labels import sorted_labels
+      >>> place, labels = sorted_labels(["10", "9", "2"])
+      >>> place.tolist(), labels
+      ([2, 1, 0], ('2', '9', '10'))
+    """
     key = int if all(name.isdecimal() for name in names) else str
     order = sorted(range(len(names)), key=lambda place: key(names[place]))
     return np.argsort(order).astype(int), tuple(names[place] for place in order)

@@ -1,8 +1,7 @@
-"""Tables as they come: text in any usual encoding and form, gzip, Parquet, standard input, data frames.
+"""Tables from files and data frames: text in any usual encoding and form, gzip, Parquet, standard input.
 
-A table is a set of columns. A column keeps each distinct cell once, so that a million rows cost little more than their
-codes. Where pyarrow is installed large CSV files are read with it; whatever it cannot read is read again by the plain
-reader, which can name the line.
+Where pyarrow is installed, it reads large CSV files. What it cannot read goes to the plain reader, which also knows the
+line of every row.
 """
 
 import csv
@@ -11,39 +10,21 @@ import importlib.util
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from jaxrank.data.columns import Column, Table, column_of, table_of_records
 from jaxrank.data.encodings import decode
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
-"""Cells that say nothing; capitals do not matter."""
 LARGE = 2**20
 """Bytes of text from which pyarrow, if it is installed, is worth its import."""
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+"""Names of delimiters that are awkward to type."""
 WHITESPACE = " "
 """As a delimiter: any run of blanks."""
-
-
-class Column(NamedTuple):
-    """Cells by code: `values[codes[row]]`; code -1 is a missing cell."""
-
-    codes: np.ndarray
-    values: list[str]
-
-
-class Table(NamedTuple):
-    """Named columns of equal length."""
-
-    names: list[str]
-    columns: list[Column]
-    lines: Sequence[int]
-    """Line of each row in its file, from 1; for tables without lines, the row's number from 1."""
-    has_header: bool
-    """Whether the names are those of the table; else they are numbers from 1."""
 
 
 def read_table(
@@ -54,14 +35,31 @@ def read_table(
     header: bool | None = None,
     fast: bool = True,
 ) -> Table:
-    """The table in a file, or on standard input if the source is "-".
+    r"""Read the table in a file or on standard input.
 
     Args:
-      source: path of a CSV, TSV, space-separated, JSON, JSONL or Parquet file, perhaps gzipped.
-      delimiter: one character, or tab, space, comma, semicolon; found out if not given.
-      encoding: found out if not given.
-      header: whether the first row names the columns; found out by the caller, from the names, if not given.
+      source: path of a CSV, TSV, space-separated, JSON, JSONL or Parquet file, perhaps gzipped; "-" is standard input.
+      delimiter: one character, or tab, space, comma or semicolon by name; None takes whichever of tab, semicolon,
+        comma and vertical bar is most frequent in the first line, or else blanks.
+      encoding: such as utf-8; None finds it, see `decode`.
+      header: whether the first row names the columns. None takes it as names; `find_answers` decides whether they are.
       fast: read large files with pyarrow if it is installed.
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: naming the file, and the line where there is one, if it cannot be read.
+
+    Example:
+      >>> import pathlib, tempfile
+      >>> from jaxrank.data.tables import read_table
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = pathlib.Path(folder, "answers.csv")
+      ...     _ = path.write_text("winner,loser\nfox,elk\n")
+      ...     table = read_table(path)
+      >>> table.names, table.columns[1].values, table.lines
+      (['winner', 'loser'], ['elk'], [2])
     """
     delimiter = _checked_delimiter(delimiter)
     data, name = _bytes_of(source)
@@ -81,12 +79,44 @@ def read_table(
 
 
 def is_fast(table: Table) -> bool:
-    """Whether pyarrow read it, so that lines are counted and not known."""
+    """Decide whether pyarrow read the table.
+
+    The numbers of its lines are then row counts, which blank lines and line breaks inside quotes make wrong.
+
+    Args:
+      table: what `read_table` returned.
+
+    Returns:
+      True if pyarrow read it; also for tables from data frames and Parquet files, which have no lines.
+
+    Example:
+      >>> from jaxrank.data import columns, tables
+      >>> tables.is_fast(columns.table_of_records([(1, {"winner": "fox", "loser": "elk"})]))
+      False
+    """
     return isinstance(table.lines, range)
 
 
 def table_of_frame(frame: Any) -> Table:
-    """The table in a data frame: pandas, polars, pyarrow, or anything with the Arrow or dataframe interface."""
+    """Make a table from a data frame.
+
+    Args:
+      frame: of pandas, polars or pyarrow; or any object with the Arrow stream or dataframe interchange interface
+        where pyarrow is installed. Without pyarrow, `frame[name]` must give a column that NumPy understands.
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: if the object is not a data frame.
+
+    Example:
+      >>> import pandas
+      >>> from jaxrank.data.tables import table_of_frame
+      >>> table = table_of_frame(pandas.DataFrame({"winner": ["fox", "owl"], "loser": ["elk", "elk"]}))
+      >>> table.names, table.columns[0].values
+      (['winner', 'loser'], ['fox', 'owl'])
+    """
     arrow = importlib.util.find_spec("pyarrow") is not None
     if arrow and (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__dataframe__")):
         import pyarrow
@@ -100,20 +130,12 @@ def table_of_frame(frame: Any) -> Table:
     if names is None:
         rule = "must be a data frame (pandas, polars, pyarrow, or with the Arrow interface and pyarrow installed)"
         raise ValueError(f"frame {rule}, got {type(frame).__name__}")
-    columns = [_column(np.asarray(frame[name], object).tolist()) for name in names]
-    return _table(list(map(str, names)), columns, has_header=True)
-
-
-def table_of_records(rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Table:
-    """The table in numbered dictionaries; a column that a row lacks is missing there."""
-    rows = list(rows)
-    names = list(dict.fromkeys(str(name) for _, row in rows for name in row))
-    named = [{str(name): value for name, value in row.items()} for _, row in rows]
-    columns = [_column([row.get(name) for row in named]) for name in names]
-    return Table(names, columns, [line for line, _ in rows], has_header=True)
+    columns = [column_of(np.asarray(frame[name], object).tolist()) for name in names]
+    return _table(list(map(str, names)), columns)
 
 
 def _checked_delimiter(delimiter: str | None) -> str | None:
+    """The delimiter as one character; None where it is to be found."""
     if delimiter is None:
         return None
     delimiter = DELIMITERS.get(delimiter, delimiter)
@@ -123,7 +145,7 @@ def _checked_delimiter(delimiter: str | None) -> str | None:
 
 
 def _bytes_of(source: str | Path) -> tuple[bytes, str]:
-    """The content of a file, unpacked, and what to call it."""
+    """The content of a file, unzipped, and its name for error messages."""
     if str(source) == "-":
         data, name = sys.stdin.buffer.read(), "standard input"
     else:
@@ -159,6 +181,7 @@ def _json_rows(text: str, name: str) -> Iterable[tuple[int, Mapping[str, Any]]]:
 
 
 def _from_text(text: str, delimiter: str | None, header: bool | None) -> Table:
+    """The table in delimited text; rows keep the line where they end, for error messages."""
     first = next(line for line in text.split("\n") if line.strip())
     if delimiter is None:
         counts = {mark: first.count(mark) for mark in ("\t", ";", ",", "|")}
@@ -179,59 +202,31 @@ def _from_text(text: str, delimiter: str | None, header: bool | None) -> Table:
     numbered = header is False
     names = [str(place) for place in range(1, width + 1)] if numbered else rows[0][1]
     body = rows if numbered else rows[1:]
-    columns = [_column(cells) for cells in zip(*(cells for _, cells in body), strict=True)]
+    columns = [column_of(cells) for cells in zip(*(cells for _, cells in body), strict=True)]
     return Table(names, columns or [Column(np.zeros(0, int), [])] * width, [n for n, _ in body], not numbered)
 
 
-def without_header(table: Table) -> Table:
-    """The table whose first row was taken for names, with that row among its data and numbers for names."""
-    columns = []
-    for name, column in zip(table.names, table.columns, strict=True):
-        cell = _column([name])
-        values = {value: code for code, value in enumerate(column.values)}
-        code = -1 if not cell.values else values.get(cell.values[0], len(column.values))
-        extended = [*column.values, *cell.values] if code == len(column.values) else column.values
-        columns.append(Column(np.concatenate([[code], column.codes]), extended))
-    names = [str(place) for place in range(1, len(table.names) + 1)]
-    return Table(names, columns, [1, *table.lines], has_header=False)
-
-
-def _column(cells: Iterable[Any]) -> Column:
-    """Cells of any kind as text by code."""
-    known: dict[Any, int] = {}
-    texts: dict[str, int] = {}
-    codes = []
-    for cell in cells:
-        if isinstance(cell, float) and cell.is_integer():
-            cell = int(cell)
-        code = known.get(cell)
-        if code is None:
-            text = "" if cell is None else str(cell).strip()
-            code = -1 if text.lower() in MISSING else texts.setdefault(text, len(texts))
-            known[cell] = code
-        codes.append(code)
-    return Column(np.asarray(codes, int), list(texts))
-
-
-def _table(names: list[str], columns: list[Column], *, has_header: bool) -> Table:
+def _table(names: list[str], columns: list[Column]) -> Table:
+    """A table whose rows have no lines, so that they are counted."""
     count = len(columns[0].codes) if columns else 0
-    return Table(names, columns, range(1, count + 1), has_header)
+    return Table(names, columns, range(1, count + 1), has_header=True)
 
 
 def _from_arrow(table: Any) -> Table:
-    """A pyarrow table; a column is encoded there, and only its distinct cells are looked at here."""
+    """The table in a pyarrow table; pyarrow finds the distinct cells, and Python sees only those."""
     columns = []
     for column in table.columns:
         encoded = column.combine_chunks().dictionary_encode()
         if hasattr(encoded, "combine_chunks"):
             encoded = encoded.combine_chunks()
-        distinct = _column(encoded.dictionary.to_pylist())
+        distinct = column_of(encoded.dictionary.to_pylist())
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(int)
         columns.append(Column(np.append(distinct.codes, -1)[codes], distinct.values))
-    return _table(list(map(str, table.column_names)), columns, has_header=True)
+    return _table(list(map(str, table.column_names)), columns)
 
 
 def _from_parquet(data: bytes, name: str) -> Table:
+    """The table in a Parquet file, for which there is no reader but pyarrow's."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ValueError(f"{name} is a Parquet file, which needs pyarrow: pip install 'jaxrank[files]'")
     import pyarrow
@@ -244,7 +239,7 @@ def _from_parquet(data: bytes, name: str) -> Table:
 
 
 def _from_arrow_csv(data: bytes, delimiter: str | None) -> Table | None:
-    """The table as pyarrow reads it; None where it cannot, or where the plain reader knows better."""
+    """The table as pyarrow reads it; None where it cannot, or where the plain reader guesses better."""
     import pyarrow
     import pyarrow.csv
 

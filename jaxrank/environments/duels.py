@@ -6,7 +6,7 @@ P(i beats j) / (K - 1), whatever was asked before. Crediting the opponent as wel
 as an opponent depends on what the algorithm chose to ask.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ MOST = 1e6
 class _Meetings:
     """Duels of any kind, given the probability that one item beats another."""
 
+    batched: ClassVar[bool] = True
     answers_pairs = True
 
     @property
@@ -102,7 +103,7 @@ class Duels(_Meetings):
         square = 2 <= len(shape) <= 3 and shape[-1] == shape[-2]
         checks.require(square, "probabilities", "must be a K x K matrix (or a stack of such)", f"shape {shape}")
         checks.require(shape[-1] >= 2, "probabilities", "must name at least two items", shape[-1])
-        checks.inside("probabilities", self.probabilities, 0, 1, closed=(True, True))
+        checks.inside("probabilities", self.probabilities, 0, 1)
         matrix = checks.concrete(self.probabilities)
         if matrix is None:
             return
@@ -111,7 +112,7 @@ class Duels(_Meetings):
         if excess.max() > 1e-4:
             *_, i, j = (int(index) for index in jnp.unravel_index(excess.argmax(), excess.shape))
             pair = f"P[{i}, {j}] + P[{j}, {i}] = {1 + excess.max():g} or {1 - excess.max():g}"
-            checks.require(False, "probabilities", "must have P[i, j] + P[j, i] = 1", pair)
+            checks.fail("probabilities", "must have P[i, j] + P[j, i] = 1", pair)
 
     @staticmethod
     def btl(scores: Float[ArrayLike, "K"]) -> "ScoredDuels":
@@ -160,11 +161,11 @@ class ScoredDuels(_Meetings):
         shape = jnp.shape(self.scores)
         checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
         checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
-        checks.inside("scores", self.scores, -MOST, MOST, closed=(True, True))
+        checks.inside("scores", self.scores, -MOST, MOST)
         if self.model == "thurstone":
-            checks.inside("sigma", self.noise, 0, float("inf"), closed=(False, False))
+            checks.positive("sigma", self.noise)
         if self.model == "noisy_permutation":
-            checks.inside("error", self.noise, 0, 1, closed=(True, True))
+            checks.inside("error", self.noise, 0, 1)
 
 
 def borda_scores(probabilities: Float[ArrayLike, "K K"]) -> Float[Array, "K"]:

@@ -1,6 +1,8 @@
-"""Scores from pairwise answers: `fit_btl`, `fit_thurstone`, and the pure function beneath them."""
+"""Scores from pairwise answers: `fit_btl` and `fit_thurstone` for data sets, `btl_scores` as a pure function."""
 
 import functools
+from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,18 +11,20 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxrank.core import checks
+from jaxrank.core.precision import enable_x64
 from jaxrank.data.comparisons import Comparisons
 from jaxrank.data.connectivity import is_close, is_strong, is_strong_table
 from jaxrank.fitting.banded import band_of, newton_on_band
-from jaxrank.fitting.likelihood import EdgeList, WinMatrix, data_of
+from jaxrank.fitting.likelihood import EdgeList, data_of
 from jaxrank.fitting.result import ELO, Fit, Scale
 from jaxrank.fitting.solver import Solution, lbfgs, maximise, newton, rough_scores
+from jaxrank.fitting.win_matrix import AnyArray, Scores, WinMatrix
 from jaxrank.stats.links import BTL, LINKS, Link
 
 COARSE = 1e-5
-"""Tolerance from which L-BFGS works out each answer in 32 bit."""
+"""Tolerance from which L-BFGS computes each answer's share of the gradient in 32 bit."""
 MOST_FOR_A_MATRIX = 1_500
-"""Items up to which Newton's method solves with a whole matrix."""
+"""Largest number of items for which Newton's method solves with a dense matrix."""
 
 
 def fit_btl(
@@ -28,21 +32,36 @@ def fit_btl(
     *,
     prior: float = 0.0,
     scale: Scale = "centred",
-    start: ArrayLike | None = None,
+    start: Float[ArrayLike, "K"] | None = None,
     tolerance: float = 1e-9,
 ) -> Fit:
-    """Bradley-Terry-Luce scores of largest likelihood: P(i beats j) = 1 / (1 + exp(s_j - s_i)).
+    """Fit Bradley-Terry-Luce scores by maximum likelihood: P(i beats j) = 1 / (1 + exp(s_j - s_i)).
 
-    They exist if and only if every item is linked to every other by wins in both directions; otherwise this raises
-    `ValueError` and says who never lost, never won or never met. A prior keeps scores finite all the same.
+    Without a prior, the scores exist if and only if wins lead from every item to every other (Ford 1957). A prior
+    keeps them finite in any case.
 
     Args:
       comparisons: the answers.
-      prior: precision of a Gaussian prior on the scores (a ridge penalty of prior / 2 times their squares); 0 for none.
-      scale: "centred" (mean 0), "lowest" (the lowest is 0, as in the paper) or "elo" (mean 1500, 400 points for odds
-        of ten to one).
-      start: centred scores to start from, such as those of a fit with a few answers less.
-      tolerance: largest error of a score, as estimated by the solver.
+      prior: precision of a Gaussian prior on the scores (a ridge penalty of prior / 2 times the sum of their squares);
+        0 means none.
+      scale: "centred" (mean 0), "lowest" (the lowest score is 0, as in the paper) or "elo" (mean 1500, and odds of ten
+        to one for 400 points).
+      start: scores to start from (K,), in the units of scale "centred", such as those of a fit to fewer answers; None
+        starts from the wins and losses.
+      tolerance: largest error of a score, as the solver estimates it.
+
+    Returns:
+      The fit: K scores, with standard errors and a report of the solver.
+
+    Raises:
+      ValueError: if the scores do not exist, naming items that never lost, never won or never met.
+
+    Example:
+      >>> fit = jr.fit_btl(jr.Comparisons.from_matrix([[0, 30], [10, 0]]))
+      >>> fit.scores.round(3).tolist(), fit.converged  # log(3) apart
+      ([0.549, -0.549], True)
+      >>> fit.standard_errors.round(3).tolist()
+      [0.183, 0.183]
     """
     return _fit(comparisons, "btl", prior, scale, start, tolerance)
 
@@ -52,17 +71,47 @@ def fit_thurstone(
     *,
     prior: float = 0.0,
     scale: Scale = "centred",
-    start: ArrayLike | None = None,
+    start: Float[ArrayLike, "K"] | None = None,
     tolerance: float = 1e-9,
 ) -> Fit:
-    """Thurstone scores (case V, unit noise): P(i beats j) = Phi((s_i - s_j) / sqrt(2)); else like `fit_btl`."""
+    """Fit Thurstone scores by maximum likelihood: P(i beats j) = Phi((s_i - s_j) / sqrt(2)).
+
+    This is case V: every item's quality varies from answer to answer with independent Gaussian noise of variance 1,
+    and the better one wins. Scores exist under the same condition as those of `fit_btl`.
+
+    Args:
+      comparisons: the answers.
+      prior: precision of a Gaussian prior on the scores; 0 means none.
+      scale: "centred" (mean 0) or "lowest" (the lowest score is 0).
+      start: centred scores to start from (K,); None starts from the wins and losses.
+      tolerance: largest error of a score, as the solver estimates it.
+
+    Returns:
+      The fit: K scores, with standard errors and a report of the solver.
+
+    Raises:
+      ValueError: if the scores do not exist, naming items that never lost, never won or never met.
+
+    Example:
+      >>> fit = jr.fit_thurstone(jr.Comparisons.from_matrix([[0, 3], [1, 0]]))
+      >>> round(fit.win_probability(0, 1), 4)
+      0.75
+    """
     checks.require(scale != "elo", "scale", "must be 'centred' or 'lowest': Elo points are for BTL scores", scale)
     return _fit(comparisons, "thurstone", prior, scale, start, tolerance)
 
 
-def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit:
-    checks.inside("prior", prior, 0, float("inf"), closed=(True, False))
-    checks.inside("tolerance", tolerance, 0, 1, closed=(False, False))
+def _fit(
+    comparisons: Comparisons,
+    model: Literal["btl", "thurstone"],
+    prior: float,
+    scale: Scale,
+    start: Float[ArrayLike, "K"] | None,
+    tolerance: float,
+) -> Fit:
+    """Check the arguments, solve, and put the scores on their scale."""
+    checks.nonnegative("prior", prior)
+    checks.probability("tolerance", tolerance)
     checks.require(scale in ("centred", "lowest", "elo"), "scale", "must be 'centred', 'lowest' or 'elo'", scale)
     checks.require(len(comparisons.winners) > 0, "comparisons", "must not be empty", "none")
     checks.require(comparisons.num_items >= 2, "comparisons", "must name at least two items", comparisons.num_items)
@@ -70,7 +119,7 @@ def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit
         start = np.asarray(start, float)
         rule = f"must be one number for each of the {comparisons.num_items} items"
         checks.require(start.shape == (comparisons.num_items,), "start", rule, f"shape {start.shape}")
-        checks.inside("start", start, -float("inf"), float("inf"), closed=(False, False))
+        checks.finite("start", start)
     solution = _solve(comparisons, LINKS[model], float(prior), start, float(tolerance))
     scores = np.asarray(solution.scores)
     if scale == "lowest":
@@ -91,9 +140,11 @@ def _fit(comparisons: Comparisons, model, prior, scale, start, tolerance) -> Fit
     )
 
 
-def _solve(comparisons: Comparisons, link: Link, prior: float, start, tolerance: float) -> Solution:
-    """L-BFGS where the items are close to each other; what it leaves open, and the rest, by Newton's method."""
-    with jax.enable_x64(True):
+def _solve(
+    comparisons: Comparisons, link: Link, prior: float, start: Float[np.ndarray, "K"] | None, tolerance: float
+) -> Solution:
+    """L-BFGS unless items are linked by long chains only, where it is slow; Newton's method for what is left."""
+    with enable_x64(True):
         data = data_of(comparisons, single_precision=tolerance >= COARSE)
         if prior > 0 or _require_scores(comparisons, data):
             solution = _on_host(_climb(data, link, prior, start, tolerance))
@@ -110,26 +161,29 @@ def _solve(comparisons: Comparisons, link: Link, prior: float, start, tolerance:
 
 
 def _on_host(solution: Solution) -> Solution:
+    """The solution as 64-bit NumPy arrays, which stay so where the caller's JAX is in 32 bit."""
     scores, error, *rest = map(np.asarray, solution)
     return Solution(scores.astype(float), error.astype(float), *rest)
 
 
 @jax.jit
-def _climb(data, link, prior, start, tolerance) -> Solution:
+def _climb(data: WinMatrix | EdgeList, link: Link, prior: float, start: Scores | None, tolerance: float) -> Solution:
+    """`lbfgs`, compiled."""
     return lbfgs(data, link, jnp.asarray(prior, float), start, jnp.asarray(tolerance, float))
 
 
 @jax.jit
-def _newton(data, link, prior, begun, tolerance) -> Solution:
+def _newton(data: WinMatrix | EdgeList, link: Link, prior: float, begun: Solution, tolerance: float) -> Solution:
+    """`newton`, compiled."""
     return newton(data, link, jnp.asarray(prior, float), begun, jnp.asarray(tolerance, float))
 
 
 def _require_scores(comparisons: Comparisons, data: WinMatrix | EdgeList) -> bool:
-    """Raise, naming the items, unless wins link every item with every other in both directions; say if by few steps."""
+    """Raise, naming the items, unless scores exist; return whether short chains of wins link the items."""
     if isinstance(data, WinMatrix):
         close, exist = True, is_strong_table(np.asarray(data.wins))
     else:
-        edges = comparisons._edges()
+        edges = comparisons.edges()
         close = is_close(*edges, comparisons.num_items)
         exist = close or is_strong(*edges, comparisons.num_items)
     if not exist:
@@ -149,10 +203,26 @@ def btl_scores(
     tolerance: float | None = None,
     link: Link | None = None,
 ) -> Float[Array, "K"]:
-    """Centred scores from a matrix of wins: pure, yours to jit, vmap and differentiate.
+    """Compute centred maximum-likelihood scores from a matrix of wins: a pure function, to jit, vmap and differentiate.
 
-    Derivatives in the wins and the prior are those of the optimum (implicit function theorem), not of the iterations.
+    Derivatives by the wins and the prior are those of the maximum (implicit function theorem), not of the iterations.
     Nothing is checked: without a prior, scores that do not exist come back as large numbers.
+
+    Args:
+      wins: entry (i, j) is how often item i beat item j (K, K); the diagonal must be 0.
+      prior: precision of a Gaussian prior on the scores; 0 means none.
+      start: scores to start from (K,); None starts from the wins and losses.
+      tolerance: largest error of a score, as the solver estimates it; None means 3e-6 in 32 bit and 1e-9 in 64 bit.
+      link: the pairwise model; None means BTL.
+
+    Returns:
+      The scores (K,), with mean 0.
+
+    Example:
+      >>> wins = jnp.array([[0.0, 3.0], [1.0, 0.0]])
+      >>> score, slope = jax.value_and_grad(lambda wins: jr.btl_scores(wins)[0])(wins)
+      >>> round(float(score), 3), round(float(slope[0, 1]), 3)  # log(3 / 1) / 2, and 1 / (2 * 3)
+      (0.549, 0.167)
     """
     link = BTL() if link is None else link
     wins = jnp.asarray(wins, float)
@@ -162,14 +232,14 @@ def btl_scores(
     if tolerance is None:
         tolerance = 3e-6 if wins.dtype.itemsize == 4 else 1e-9
 
-    def balance(scores):
+    def balance(scores: Scores) -> Scores:
         return table.gradient(link, scores) - prior * scores - jnp.mean(scores)
 
-    def solve(_, __):
+    def solve(_: Callable[[Scores], Scores], __: Scores) -> Float[AnyArray, "K"]:
         fixed = jax.tree.map(jax.lax.stop_gradient, (table, prior))
         return maximise(fixed[0], link, fixed[1], first, jnp.asarray(tolerance, wins.dtype)).scores
 
-    def solve_linear(function, vector):
+    def solve_linear(function: Callable[[Scores], Scores], vector: Scores) -> Scores:
         return jnp.linalg.solve(jax.jacfwd(function)(vector), vector)
 
     return jax.lax.custom_root(balance, jnp.zeros(wins.shape[0], wins.dtype), solve, solve_linear)
@@ -184,13 +254,31 @@ def btl_scores_of_many(
     tolerance: float = 1e-5,
     link: Link | None = None,
 ) -> Solution:
-    """Hundreds of fits at once, each from its own start if given; every field of `Solution` has a leading axis."""
+    """Fit N data sets at once, as a bootstrap needs it.
+
+    They are solved twenty at a time, which bounds the memory. Nothing is checked, as in `btl_scores`.
+
+    Args:
+      wins: one matrix of wins per data set (N, K, K).
+      start: scores to start from, per data set (N, K); None starts from the wins and losses.
+      prior: precision of a Gaussian prior on the scores; 0 means none.
+      tolerance: largest error of a score, as the solver estimates it.
+      link: the pairwise model; None means BTL.
+
+    Returns:
+      The solutions: every field of `Solution` has a leading axis N.
+
+    Example:
+      >>> wins = jnp.array([[[0.0, 3.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
+      >>> jr.btl_scores_of_many(wins).scores.shape
+      (2, 2)
+    """
     link = BTL() if link is None else link
     wins = jnp.asarray(wins, float)
 
     number = functools.partial(jnp.asarray, dtype=wins.dtype)
 
-    def one(job):
+    def one(job: tuple[Float[Array, "K K"], Scores | None]) -> Solution:
         return maximise(WinMatrix(wins=job[0]), link, number(prior), job[1], number(tolerance))
 
     return jax.lax.map(one, (wins, start), batch_size=20)

@@ -1,4 +1,4 @@
-"""The scores that make the answers most likely: preconditioned L-BFGS, and Newton's method where that is not enough."""
+"""Maximum-likelihood scores: preconditioned L-BFGS, then Newton's method where that is too slow."""
 
 from typing import NamedTuple, cast
 
@@ -7,62 +7,134 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxrank.fitting.likelihood import AnyArray, EdgeList, Scores, WinMatrix
+from jaxrank.fitting.likelihood import EdgeList
+from jaxrank.fitting.win_matrix import AnyArray, Scores, WinMatrix
 from jaxrank.stats.links import Link
 
 PASSES = 40
-"""Gradients that L-BFGS may take before Newton's method takes over: on badly connected graphs first-order steps shrink
-long before the scores are right."""
+"""Largest number of gradients that L-BFGS takes before Newton's method: on badly connected graphs, first-order steps
+become short long before the scores are right."""
 SLOW = 0.75
-"""Factor by which the error must shrink per step, on the whole, for L-BFGS to go on."""
+"""Factor by which the error must shrink per step, on average since the first, for L-BFGS to go on."""
 NEWTON_STEPS = 40
+"""Largest number of Newton steps."""
 
 
 class Solution(NamedTuple):
-    """Scores and how they were found."""
+    """Scores, and how they were found.
+
+    Attributes:
+      scores: one score per item (K,), with mean 0.
+      error: largest step of a score still to go, as estimated by the method that ended the search.
+      passes: number of gradients that L-BFGS took.
+      newton_steps: number of Newton steps.
+      converged: whether the error is at most the tolerance.
+
+    Example:
+      >>> found = jr.btl_scores_of_many(jnp.array([[[0.0, 3.0], [1.0, 0.0]]]))
+      >>> print(np.asarray(found.scores).round(3), found.converged)
+      [[ 0.549 -0.549]] [ True]
+    """
 
     scores: Float[AnyArray, "K"]
-    """Centred: their mean is 0."""
     error: Float[AnyArray, ""]
-    """Largest step still to go, as estimated by the method that ended the search."""
     passes: Int[AnyArray, ""]
-    """Gradients taken by L-BFGS."""
     newton_steps: Int[AnyArray, ""]
     converged: Bool[AnyArray, ""]
 
 
 class _Climb(NamedTuple):
-    """L-BFGS under way, in the variables u = scores * sqrt(D)."""
+    """State of L-BFGS in the variables scores * scale, which have about unit curvature."""
 
     place: Scores
     memory: optax.OptState
     direction: Scores
     slope: Float[Array, ""]
-    """Of the likelihood along the direction; minus it, as L-BFGS goes downhill."""
+    """Derivative along the direction of what L-BFGS minimises, minus the log-likelihood."""
     passes: Int[Array, ""]
     error: Float[Array, ""]
     allowed: Float[Array, ""]
-    """Largest error, after a few passes, for which it is worth while to go on."""
+    """Largest error, after a few passes, with which L-BFGS goes on."""
     astray: Bool[Array, ""]
-    """Whether the last step did not lower the slope along it: time for Newton's method."""
+    """Whether the last step hardly lowered the slope along it: time for Newton's method."""
 
 
 def maximise(
     data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:
-    """Scores of largest likelihood, minus prior / 2 times their squares; pure."""
+    """Maximise the log-likelihood minus prior / 2 times the sum of squared scores: L-BFGS, then Newton's method.
+
+    A pure function, to be used under jit and vmap. Scores that do not exist come back as large numbers.
+
+    Args:
+      data: the answers.
+      link: the pairwise model.
+      prior: precision of the Gaussian prior on the scores, at least 0.
+      start: scores to start from (K,); None takes `rough_scores`.
+      tolerance: largest error of a score, as the solver estimates it.
+
+    Returns:
+      The solution.
+
+    Example:
+      >>> from jaxrank.fitting.solver import maximise
+      >>> from jaxrank.fitting.win_matrix import WinMatrix
+      >>> from jaxrank.stats.links import BTL
+      >>> data = WinMatrix(wins=jnp.array([[0.0, 3.0], [1.0, 0.0]]))
+      >>> found = maximise(data, BTL(), jnp.zeros(()), None, jnp.full((), 1e-5))
+      >>> print(np.asarray(found.scores).round(3))  # log(3) apart
+      [ 0.549 -0.549]
+    """
     return newton(data, link, prior, lbfgs(data, link, prior, start, tolerance), tolerance)
 
 
 def rough_scores(wins: Float[AnyArray, "K"], losses: Float[AnyArray, "K"]) -> Scores:
-    """log((wins + 1/2) / (losses + 1/2)): right for items that met average opponents."""
+    """Guess scores from the wins and losses of every item: log((wins + 1/2) / (losses + 1/2)).
+
+    This is about right for items whose opponents were average; the halves keep it finite.
+
+    Args:
+      wins: number of wins of every item (K,).
+      losses: number of losses of every item (K,).
+
+    Returns:
+      The scores (K,), not centred.
+
+    Example:
+      >>> from jaxrank.fitting.solver import rough_scores
+      >>> print(np.asarray(rough_scores(np.array([3.0, 1.0]), np.array([1.0, 3.0]))).round(2))
+      [ 0.85 -0.85]
+    """
     return jnp.log((wins + 0.5) / (losses + 0.5))
 
 
 def lbfgs(
     data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:
-    """By L-BFGS with whole steps: the first step that does not lower the slope along it ends the climb."""
+    """Maximise as `maximise` does, by L-BFGS with full steps only.
+
+    There is no line search, which would need more gradients. Instead the first step that hardly lowers the slope along
+    it ends the search, as does slow progress (`SLOW`, `PASSES`); `converged` says whether it was finished.
+
+    Args:
+      data: the answers.
+      link: the pairwise model.
+      prior: precision of the Gaussian prior on the scores, at least 0.
+      start: scores to start from (K,); None takes `rough_scores`.
+      tolerance: largest error of a score, as estimated from the gradient and the preconditioner.
+
+    Returns:
+      The solution, perhaps unfinished.
+
+    Example:
+      >>> from jaxrank.fitting.solver import lbfgs
+      >>> from jaxrank.fitting.win_matrix import WinMatrix
+      >>> from jaxrank.stats.links import BTL
+      >>> data = WinMatrix(wins=jnp.array([[0.0, 3.0], [1.0, 0.0]]))
+      >>> found = lbfgs(data, BTL(), jnp.zeros(()), None, jnp.full((), 1e-3))
+      >>> print(np.asarray(found.scores).round(2), found.converged)
+      [ 0.55 -0.55] True
+    """
     wins, losses = data.totals
     start = rough_scores(wins, losses) if start is None else start
     scale = jnp.sqrt((wins + 0.5) * (losses + 0.5) / (wins + losses + 1) + prior)
@@ -72,11 +144,11 @@ def lbfgs(
         place = lbfgs.place + lbfgs.direction
         scores = place / scale
         gradient = (prior * scores - data.gradient(link, scores)) / scale
-        # Optax mixes whole numbers of 32 and 64 bit, which a caller's strict promotion would refuse.
+        # Optax mixes integers of 32 and 64 bit, which a caller's strict promotion would refuse.
         with jax.numpy_dtype_promotion("standard"):
             move, memory = cast(tuple[Array, optax.OptState], method.update(gradient, lbfgs.memory, place))
         error = jnp.max(jnp.abs(gradient / scale))
-        # The first step, a plain gradient's, is halved: between two items a whole one would overshoot by as much again.
+        # The first step follows the plain gradient. It is halved: between two items a full one overshoots by as much.
         move = move * jnp.where(lbfgs.passes == 0, 0.5, 1).astype(move.dtype)
         return _Climb(
             place=place,
@@ -89,11 +161,11 @@ def lbfgs(
             astray=jnp.abs(jnp.vdot(gradient, lbfgs.direction)) > 0.9 * jnp.abs(lbfgs.slope),
         )
 
-    def going(lbfgs: _Climb):
+    def going(lbfgs: _Climb) -> Bool[Array, ""]:
         slow = (lbfgs.passes >= 8) & (lbfgs.error > lbfgs.allowed)
         return (lbfgs.error > tolerance) & (lbfgs.passes < PASSES) & ~slow & ~lbfgs.astray
 
-    # The first turn goes nowhere: it only looks around.
+    # The first turn has no direction yet: it only computes the gradient at the start.
     place, endless = start * scale, jnp.full((), jnp.inf, start.dtype)
     number, no = jnp.zeros((), int), jnp.zeros((), bool)
     first = _Climb(place, method.init(place), jnp.zeros_like(place), endless, number, endless, endless, no)
@@ -107,15 +179,38 @@ def lbfgs(
 def newton(
     data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], begun: Solution, tolerance: Float[Array, ""]
 ) -> Solution:
-    """Newton steps from an unfinished solution, each at most 2 long, until they are shorter than the tolerance."""
+    """Take Newton steps from an unfinished solution until they are shorter than the tolerance.
 
-    def going(solution: Solution):
+    Every step changes each score by 2 at most, which keeps steps from overshooting where the likelihood is flat.
+
+    Args:
+      data: the answers.
+      link: the pairwise model.
+      prior: precision of the Gaussian prior on the scores, at least 0.
+      begun: where to start, such as the solution of `lbfgs`; a finished one is returned as it is.
+      tolerance: length of a step, as its largest entry, at which the search ends.
+
+    Returns:
+      The solution; `passes` is that of `begun`.
+
+    Example:
+      >>> from jaxrank.fitting.solver import lbfgs, newton
+      >>> from jaxrank.fitting.win_matrix import WinMatrix
+      >>> from jaxrank.stats.links import BTL
+      >>> data, prior = WinMatrix(wins=jnp.array([[0.0, 3.0], [1.0, 0.0]])), jnp.zeros(())
+      >>> begun = lbfgs(data, BTL(), prior, None, jnp.full((), 0.9))
+      >>> found = newton(data, BTL(), prior, begun, jnp.full((), 1e-5))
+      >>> print(np.asarray(found.scores).round(3), found.newton_steps > 0)
+      [ 0.549 -0.549] True
+    """
+
+    def going(solution: Solution) -> Bool[AnyArray, ""]:
         return (solution.error > tolerance) & (solution.newton_steps < NEWTON_STEPS)
 
     def turn(solution: Solution) -> Solution:
         scores = jnp.asarray(solution.scores)
         gradient = data.gradient(link, scores) - prior * scores
-        # Without a prior the gradient has no constant part, but for rounding.
+        # Without a prior the gradient adds up to 0, except for rounding.
         gradient = gradient - jnp.where(prior > 0, 0, jnp.mean(gradient))
         step = data.solve(link, scores, gradient, prior, 1e-4)
         size = jnp.max(jnp.abs(step))

@@ -4,31 +4,62 @@ XLA runs a compiled program on a CPU as a list of small kernels, handed one by o
 inner loop is a hundred of them, and handing them out costs as much as running them. XLA can also compile a called
 computation to a single function, which it does by itself for very small loops. The attributes below ask for it.
 
-It takes only operations that XLA's emitter for such functions knows. Loops with others (a sort, a scatter, a matrix
-product, a callback) are left as they are: slower, with the same results.
+They are no public interface of XLA. So a small loop is tried once per process, and if that fails or gives another
+result, all loops are compiled in the usual way: slower, with the same results. The same goes for loops with operations
+that XLA's emitter for such functions does not know (a sort, a scatter, a matrix product, a callback).
 """
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 State = TypeVar("State")
 
-COMPILER_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""The jitted program around it needs these: reductions by an outside library cannot stand inside a function."""
+CANDIDATE_OPTIONS = ({"xla_cpu_experimental_ynn_fusion_type": ""}, {})
+"""Options of the jitted program around the kernel, in order of preference.
+
+Reductions by an outside library, where XLA has one, cannot stand inside a function and are switched off. Versions of
+XLA without that library do not know the option.
+"""
+
+
+@functools.cache
+def compiler_options() -> dict[str, Any] | None:
+    """Options with which a small loop was seen to work as one kernel in this process; None if it was not."""
+
+    def loop(start: jax.Array) -> jax.Array:
+        def turn(carry: jax.Array) -> jax.Array:
+            return jnp.where(carry > 3, carry / 2, carry * 3 + jnp.sum(carry) / 100)
+
+        return jax.lax.fori_loop(0, 5, lambda _, carry: turn(carry), start)
+
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        start = jnp.arange(1.0, 9.0)
+        expected = jax.jit(loop)(start)
+        for options in CANDIDATE_OPTIONS:
+            try:
+                result = jax.jit(one_kernel(loop), compiler_options=options)(start)
+            except Exception:  # whatever this version of XLA makes of an option or attribute that it does not know
+                continue
+            if bool(jnp.allclose(result, expected, rtol=1e-5)):
+                return options
+    return None
+
 
 _NAMES = (
-    "abs add add_any and argmax argmin atan2 bitcast_convert_type broadcast_in_dim ceil clamp clz concatenate "
-    "cond convert_element_type copy copy_p cos cummax cummin cumprod cumsum custom_jvp_call custom_vjp_call "
-    "digamma div dynamic_slice dynamic_update_slice eq erf erf_inv erfc exp exp2 expm1 floor gather ge gt "
-    "integer_pow iota is_finite jit le lgamma log log1p logistic lt max min mul ne neg nextafter not or pad pjit "
-    "population_count pow random_bits random_fold_in random_gamma random_seed random_split random_unwrap "
-    "random_wrap reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape reshard rev round "
-    "rsqrt scan select_n shift_left shift_right_arithmetic shift_right_logical sign sin slice split sqrt square "
-    "squeeze stack stop_gradient sub tan tanh threefry2x32 transpose while xor "
+    "abs add add_any and argmax argmin atan2 bitcast_convert_type broadcast_in_dim ceil clamp clz concatenate cond "
+    "convert_element_type copy copy_p cos cummax cummin cumprod cumsum custom_jvp_call custom_vjp_call digamma div "
+    "dynamic_slice dynamic_update_slice eq erf erf_inv erfc exp exp2 expm1 floor gather ge gt integer_pow iota "
+    "is_finite jit le lgamma log log1p logistic lt max min mul ne neg nextafter not or pad pjit population_count "
+    "pow random_bits random_fold_in random_gamma random_seed random_split random_unwrap random_wrap reduce_and "
+    "reduce_max reduce_min reduce_or reduce_precision reduce_prod reduce_sum rem reshape reshard rev round rsqrt "
+    "scan select_n shift_left shift_right_arithmetic shift_right_logical sign sin slice split sqrt square squeeze "
+    "stack stop_gradient sub tan tanh threefry2x32 transpose while xor "
 )
 _KNOWN = frozenset(_NAMES.split())
 

@@ -5,6 +5,7 @@ are all at their target; nothing is exchanged inside the loop.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int
 
 from jaxrank.core import checks, prng
-from jaxrank.simulation.cpu_kernel import COMPILER_OPTIONS, one_kernel
-from jaxrank.simulation.instances import is_stacked
+from jaxrank.simulation.cpu_kernel import compiler_options, one_kernel
+from jaxrank.simulation.setting import is_stacked
 from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, result_of
 
 AXIS = "lanes"
@@ -41,7 +42,8 @@ class ProgramStructure(NamedTuple):
     treedef: Any
     is_stacked: tuple[bool, ...]
     mesh: Mesh
-    on_cpu: bool
+    one_kernel: bool
+    """Whether the loop over rounds is compiled to a single kernel."""
 
 
 def split_settings(algorithm, environment, mesh: Mesh) -> tuple[Settings, ProgramStructure, int | None]:
@@ -56,13 +58,40 @@ def split_settings(algorithm, environment, mesh: Mesh) -> tuple[Settings, Progra
         shared=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if not flag),
         stacked=tuple(leaf for leaf, flag in zip(leaves, flags, strict=True) if flag),
     )
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return program, ProgramStructure(treedef, flags, mesh, on_cpu), (counts.pop() if counts else None)
+    single = mesh.devices.flat[0].platform == "cpu" and compiler_options() is not None
+    return program, ProgramStructure(treedef, flags, mesh, single), (counts.pop() if counts else None)
 
 
-def _join_settings(plan: ProgramStructure, shared, own):
+class ForEveryTrial:
+    """An algorithm or environment written for a single trial, whose methods take the last axis as that of trials.
+
+    Every method becomes `jax.vmap` of itself. Numbers that are marked as the trials' own have the axis as well.
+    """
+
+    def __init__(self, single: Any, is_own: Sequence[bool]):
+        self._leaves, self._treedef = jax.tree.flatten(single)
+        self._axes = [-1 if own else None for own in is_own]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The method of this name, over all trials."""
+
+        def call(leaves: list[Array], *arguments: Any) -> Any:
+            return getattr(jax.tree.unflatten(self._treedef, leaves), name)(*arguments)
+
+        def over_trials(*arguments: Any) -> Any:
+            axes = (self._axes, *[-1] * len(arguments))
+            return jax.vmap(call, in_axes=axes, out_axes=-1)(self._leaves, *arguments)
+
+        return over_trials
+
+
+def _join_settings(plan: ProgramStructure, shared, own) -> tuple[Any, ...]:
+    """Algorithm and environment with every lane's own numbers, such that their methods take a row of lanes."""
     shared, own = iter(shared), iter(own)
-    return jax.tree.unflatten(plan.treedef, [next(own) if flag else next(shared) for flag in plan.is_stacked])
+    things = jax.tree.unflatten(plan.treedef, [next(own) if flag else next(shared) for flag in plan.is_stacked])
+    flags = iter(plan.is_stacked)
+    is_own = [[next(flags) for _ in jax.tree.leaves(thing)] for thing in things]
+    return tuple(t if t.batched else ForEveryTrial(t, flags) for t, flags in zip(things, is_own, strict=True))
 
 
 def _on_every_device(function, plan: ProgramStructure, shared_arguments: tuple[bool, ...]):
@@ -122,8 +151,7 @@ def chunk(
     plan: ProgramStructure,
 ) -> tuple[Lanes, LaneStatus]:
     """Advance every lane until its target, at most by so many rounds."""
-    jitted = _chunk_on_cpu if plan.on_cpu else _chunk
-    return jitted(lanes, target, limit, rounds, program, plan)
+    return _jitted_chunk(plan.one_kernel)(lanes, target, limit, rounds, program, plan)
 
 
 def _chunk_program(lanes, target, limit, rounds, program, plan):
@@ -144,14 +172,16 @@ def _chunk_program(lanes, target, limit, rounds, program, plan):
             return jax.lax.while_loop(going, body, start)
 
         start = (jnp.zeros((), int), lanes.trial, finished(lanes.trial, algorithm, goal))
-        _, trial, _ = (one_kernel(turns) if plan.on_cpu else turns)(start)
+        _, trial, _ = (one_kernel(turns) if plan.one_kernel else turns)(start)
         return lanes._replace(trial=trial), LaneStatus(done=algorithm.done(trial.state), samples=trial.samples)
 
     return _on_every_device(loop, plan, (False, False, True, True, True))(lanes, target, limit, rounds, program)
 
 
-_chunk = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0)
-_chunk_on_cpu = jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0, compiler_options=COMPILER_OPTIONS)
+@functools.cache
+def _jitted_chunk(one_kernel: bool) -> Callable[..., tuple[Lanes, LaneStatus]]:
+    options = compiler_options() if one_kernel else None
+    return jax.jit(_chunk_program, static_argnames="plan", donate_argnums=0, compiler_options=options)
 
 
 @functools.partial(jax.jit, static_argnames="plan", donate_argnums=0)

@@ -5,11 +5,8 @@ trial from the queue. Shapes never change, so nothing recompiles, and what the d
 lanes, not of trials. A few workers, one per core on a single CPU device, each drive lanes of their own.
 """
 
-import concurrent.futures
 import hashlib
 import os
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
-from tqdm import tqdm
 
 from jaxrank.core import checks
 from jaxrank.core.protocol import Algorithm, Environment
 from jaxrank.simulation.lanes import AXIS, split_settings
 from jaxrank.simulation.results_file import ResultsFile
-from jaxrank.simulation.run import budget, check_setting, checked_key
+from jaxrank.simulation.setting import prepare
 from jaxrank.simulation.trial import Run
-from jaxrank.simulation.workers import JobQueue, Task, work
-
-SAVE_SECONDS = 2.0
-"""Finished trials are written to the resume file at least this often, at the end of a chunk."""
+from jaxrank.simulation.workers import JobQueue, Task, run_workers
 
 
 class Runs(NamedTuple):
@@ -42,7 +35,7 @@ class Runs(NamedTuple):
     order: np.ndarray
     pulls: np.ndarray
     means: np.ndarray
-    found: np.ndarray
+    found_boundaries: np.ndarray
     record_at: np.ndarray
     """The sample budgets at which orders were taken; empty if none were asked for."""
     recorded_orders: np.ndarray
@@ -105,10 +98,9 @@ def simulate(
       progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
         of the algorithm's name.
     """
-    key = checked_key(key)
+    key, limit = prepare(key, algorithm, environment, max_samples)
     num_trials = checks.whole("num_trials", num_trials, low=1)
     marks = _check_record_at(record_at)
-    check_setting(algorithm, environment, max_samples)
     mesh = Mesh(np.asarray(jax.local_devices()), (AXIS,)) if mesh is None else mesh
     program, plan, num_instances = split_settings(algorithm, environment, mesh)
     num_jobs = (num_instances or 1) * num_trials
@@ -122,7 +114,6 @@ def simulate(
     share = mesh.size * max(1, -(-num_lanes // (num_workers * mesh.size)))
     if chunk_rounds is not None:
         chunk_rounds = checks.whole("chunk_rounds", chunk_rounds, low=1)
-    limit = budget(max_samples)
     task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
     # Trial by trial, all instances of one before the next: an interrupt then leaves whole trials.
     queue = JobQueue(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
@@ -131,7 +122,7 @@ def simulate(
         label = progress if isinstance(progress, str) else type(algorithm).__name__
         # None leaves it to tqdm, which shows a bar on a terminal only.
         disable = not progress if isinstance(progress, bool) else None
-        _run(queue, task, num_workers, file, {"desc": label, "disable": disable})
+        run_workers(queue, task, num_workers, file, {"desc": label, "disable": disable})
     finally:
         if file is not None:
             file.close()
@@ -182,61 +173,6 @@ def _open_file(path: str | Path, queue: JobQueue, task: Task, mine: np.ndarray) 
     wanted = (trial < task.num_trials) & np.isin(job, mine)
     queue.restore(job[wanted], {name: values[wanted] for name, values in rows.items()})
     return file
-
-
-def _run(queue: JobQueue, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]) -> None:
-    """Let the workers empty the queue; meanwhile show progress, save, and listen for Ctrl-C."""
-    wide = jnp.result_type(float) == jnp.float64
-
-    def worker():
-        with jax.enable_x64(wide):
-            work(queue, task)
-
-    last_save = time.monotonic()
-    with (
-        concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
-        tqdm(total=queue.total, initial=queue.num_finished, unit="trial", delay=1, **bar_options) as bar,
-    ):
-        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, queue.num_waiting)))]
-        try:
-            while True:
-                try:
-                    if all(future.done() for future in futures):
-                        break
-                    concurrent.futures.wait(futures, timeout=0.1)
-                    bar.update(queue.num_finished - bar.n)
-                    if file is not None and time.monotonic() - last_save > SAVE_SECONDS:
-                        _save(queue, task, file)
-                        last_save = time.monotonic()
-                except KeyboardInterrupt:
-                    _interrupt(queue)
-        finally:
-            queue.stop.set()
-            concurrent.futures.wait(futures)
-            if file is not None:
-                _save(queue, task, file)
-        bar.update(queue.num_finished - bar.n)
-        for future in futures:
-            future.result()
-
-
-def _interrupt(queue: JobQueue) -> None:
-    """The first time, start no new trial; the second time, stop."""
-    if queue.closing.is_set():
-        queue.stop.set()
-        return
-    queue.closing.set()
-    tqdm.write(
-        f"interrupted: finishing {queue.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
-        file=sys.stderr,
-    )
-
-
-def _save(queue: JobQueue, task: Task, file: ResultsFile) -> None:
-    jobs = queue.new_jobs()
-    if len(jobs):
-        rows = {name: rows[jobs] for name, rows in queue.rows.items()}
-        file.append(jobs // task.num_trials, jobs % task.num_trials, rows)
 
 
 def _merge(queue: JobQueue, mine: np.ndarray) -> None:

@@ -20,7 +20,7 @@ class Run(NamedTuple):
     """Items, best first."""
     pulls: Int[Array, "K"]
     means: Float[Array, "K"]
-    found: Int[Array, "C"]
+    found_boundaries: Int[Array, "C"]
     """Boundaries that the algorithm found by itself, as ranks after which a cluster ends; empty if they were given."""
 
 
@@ -62,9 +62,8 @@ def finished(trial: Trial, algorithm, limit) -> Bool[Array, ""]:
 
 
 def result_of(trial: Trial, algorithm) -> tuple[Trial, Run]:
-    """The result as it stands now, and the trial with what the algorithm remembers of working it out."""
-    if hasattr(algorithm, "remember"):
-        trial = trial._replace(state=algorithm.remember(trial.state))
+    """The result as it stands now, and the trial with what makes the next one cheaper."""
+    trial = trial._replace(state=algorithm.prepare_order(trial.state))
     return trial, Run(
         samples=trial.samples,
         rounds=trial.state.rounds,
@@ -72,5 +71,5 @@ def result_of(trial: Trial, algorithm) -> tuple[Trial, Run]:
         order=algorithm.order(trial.state),
         pulls=trial.state.tally.pulls,
         means=trial.state.tally.means,
-        found=algorithm.found(trial.state) if hasattr(algorithm, "found") else jnp.zeros((0, *trial.turn.shape), int),
+        found_boundaries=algorithm.found_boundaries(trial.state),
     )

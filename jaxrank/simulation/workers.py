@@ -1,5 +1,7 @@
 """The host side of `simulate`: workers that keep their lanes filled, and the queue they share."""
 
+import concurrent.futures
+import sys
 import threading
 import time
 from collections import deque
@@ -8,10 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tqdm import tqdm
 
+from jaxrank.core.precision import enable_x64
 from jaxrank.simulation import lanes
 from jaxrank.simulation.lanes import ProgramStructure, Settings
+from jaxrank.simulation.results_file import ResultsFile
 
+SAVE_SECONDS = 2.0
+"""Finished trials are written to the resume file at least this often, at the end of a chunk."""
 IDLE = -1
 """Job of a lane that has nothing left to do."""
 
@@ -59,7 +66,7 @@ class JobQueue:
         self._unsaved: list[np.ndarray] = []
         self._lock = threading.Lock()
         self.compile_lock = threading.Lock()
-        """Held by the worker that compiles, so that the others find its programs instead of compile_lock them again."""
+        """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
         self.order_lock = threading.Lock()
         """Held by the worker that takes orders. On two cores, two programs at once that factor matrices, as for an
         order by a fitted model, wait for each other's threads for ever."""
@@ -104,6 +111,63 @@ class JobQueue:
         with self._lock:
             jobs, self._unsaved = self._unsaved, []
         return np.sort(np.concatenate(jobs)) if jobs else np.zeros(0, int)
+
+
+def run_workers(
+    queue: JobQueue, task: Task, num_workers: int, file: ResultsFile | None, bar_options: dict[str, Any]
+) -> None:
+    """Let the workers empty the queue; meanwhile show progress, save, and listen for Ctrl-C."""
+    wide = jnp.result_type(float) == jnp.float64
+
+    def worker():
+        with enable_x64(wide):
+            work(queue, task)
+
+    last_save = time.monotonic()
+    with (
+        concurrent.futures.ThreadPoolExecutor(num_workers) as pool,
+        tqdm(total=queue.total, initial=queue.num_finished, unit="trial", delay=1, **bar_options) as bar,
+    ):
+        futures = [pool.submit(worker) for _ in range(min(num_workers, max(1, queue.num_waiting)))]
+        try:
+            while True:
+                try:
+                    if all(future.done() for future in futures):
+                        break
+                    concurrent.futures.wait(futures, timeout=0.1)
+                    bar.update(queue.num_finished - bar.n)
+                    if file is not None and time.monotonic() - last_save > SAVE_SECONDS:
+                        _save(queue, task, file)
+                        last_save = time.monotonic()
+                except KeyboardInterrupt:
+                    _interrupt(queue)
+        finally:
+            queue.stop.set()
+            concurrent.futures.wait(futures)
+            if file is not None:
+                _save(queue, task, file)
+        bar.update(queue.num_finished - bar.n)
+        for future in futures:
+            future.result()
+
+
+def _interrupt(queue: JobQueue) -> None:
+    """The first time, start no new trial; the second time, stop."""
+    if queue.closing.is_set():
+        queue.stop.set()
+        return
+    queue.closing.set()
+    tqdm.write(
+        f"interrupted: finishing {queue.num_under_way} trials under way, starting no other; Ctrl-C again stops at once",
+        file=sys.stderr,
+    )
+
+
+def _save(queue: JobQueue, task: Task, file: ResultsFile) -> None:
+    jobs = queue.new_jobs()
+    if len(jobs):
+        rows = {name: rows[jobs] for name, rows in queue.rows.items()}
+        file.append(jobs // task.num_trials, jobs % task.num_trials, rows)
 
 
 def next_rounds(rounds: int, share_over: float, seconds: float) -> int:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 LOG_2_HIGH, LOG_2_LOW = 355 / 512, float(np.log(2) - 355 / 512)
 """log 2 in two parts, so that its rounding does not count."""
 
-TIE = {4: 2**-18, 8: 2**-36}
+TIE = {4: 2**-17, 8: 2**-36}
 """Numbers closer than this, relative to their size, count as tied, by size of the float.
 
 Items with equal answers have equal scores but for rounding. A random priority, not rounding, must choose among them.

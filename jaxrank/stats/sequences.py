@@ -9,9 +9,13 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items
+from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.families import Bernoulli, Family
 from jaxrank.stats.numerics import log
+
+ALPHA = 1.1
+"""Exponent of the paper's exploration rate, where none is given."""
 
 
 class Design(NamedTuple):
@@ -19,14 +23,32 @@ class Design(NamedTuple):
 
     num_items: int
     num_boundaries: int
-    pulls_per_item: int = 1
-    """Pulls of a critical item per boundary and round."""
-    sample_once: bool = False
-    """Whether an item that is critical at several boundaries is sampled for only one of them."""
+    pulls_per_round: int = 1
+    """Most pulls of one item in a round."""
+    single_pulls: bool = True
+    """Whether a critical item is pulled once per boundary and round, as in the paper's Theorem 1."""
 
 
 class ConfidenceSequence(Protocol):
-    """A threshold such that, with probability 1 - delta, all bounds of all items hold in all rounds."""
+    """A threshold such that, with probability 1 - delta, all bounds of all items hold in all rounds.
+
+    `LUCBRank(confidence=...)` and `GapRank(confidence=...)` take any object with these methods; make it with
+    `pytree_dataclass` so that its numbers are pytree leaves.
+
+    Attributes:
+      any_sampling_rule: whether the bounds hold however the questions were chosen, and not only in the rounds of
+        the algorithm itself.
+
+    Example:
+      >>> sequence = jr.Mixture()
+      >>> sequence.any_sampling_rule, jr.ExplorationRate().any_sampling_rule
+      (True, False)
+    """
+
+    @property
+    def any_sampling_rule(self) -> bool:
+        """See the class."""
+        ...
 
     def threshold(
         self,
@@ -52,8 +74,10 @@ class ExplorationRate:
     Theorem 1 asks for alpha > 1 and a large enough k1; None takes the smallest one it allows (`smallest_k1`).
     """
 
-    alpha: Float[Array, ""] | float = leaf(0, default=1.1)
-    k1: Float[Array, ""] | float | None = leaf(0, default=None)
+    alpha: Number = leaf(0, default=ALPHA)
+    k1: Number | None = leaf(0, default=None)
+
+    any_sampling_rule = False
 
     def threshold(self, *, means, pulls, rounds, delta, design):
         """beta(t, delta) of the round t, the same for all items."""
@@ -68,7 +92,7 @@ class ExplorationRate:
     def check(self, design, family):
         """Alpha > 1 and k1 as large as Theorem 1 demands."""
         del family
-        checks.inside("alpha", self.alpha, 1, float("inf"), closed=(False, False))
+        checks.inside("alpha", self.alpha, 1, float("inf"), "()")
         if self.k1 is None:
             return
         k1, alpha = checks.numbers("k1", self.k1), checks.concrete(self.alpha)
@@ -77,7 +101,7 @@ class ExplorationRate:
         smallest = checks.concrete(smallest_k1(jnp.asarray(alpha, float), design))
         if smallest is not None and not (k1 >= smallest * (1 - 1e-6)).all():
             rule = f"must be at least {float(smallest.max()):.6g} for the guarantee of Theorem 1 at this alpha"
-            checks.require(False, "k1", rule, k1)
+            checks.fail("k1", rule, k1)
 
 
 @pytree_dataclass
@@ -92,6 +116,8 @@ class Mixture:
 
     There is no t, no alpha and no k1, and nothing changes for batches or for items sampled twice in a round.
     """
+
+    any_sampling_rule = True
 
     def threshold(self, *, means, pulls, rounds, delta, design):
         """Beta of every item, from its own answers alone."""
@@ -146,11 +172,10 @@ def smallest_k1(alpha: Float[Array, "..."], design: Design) -> Float[Array, "...
     """
     boundaries = design.num_boundaries
     k1 = (boundaries / 2) ** alpha + 2 * jnp.e / (alpha - 1) + 4 * jnp.e / (alpha - 1) ** 2
-    if design.pulls_per_item == 1:
+    if design.single_pulls:
         return k1
-    pulls_per_round = design.pulls_per_item * (1 if design.sample_once else boundaries)
     zeta, slope = jax.jvp(_zeta, (alpha,), (jnp.ones_like(alpha),))
-    batched = 2 * jnp.e * (-2 * slope + (1 + 2 * jnp.log(jnp.asarray(pulls_per_round, zeta.dtype))) * zeta)
+    batched = 2 * jnp.e * (-2 * slope + (1 + 2 * jnp.log(jnp.asarray(design.pulls_per_round, zeta.dtype))) * zeta)
     return jnp.maximum(k1, batched)
 
 

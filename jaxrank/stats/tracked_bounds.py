@@ -1,13 +1,27 @@
-"""KL confidence bounds started from those of the round before: the fast form of `kl_bounds`."""
+"""Confidence bounds of all items: by bisection, or started from those of the round before, which is faster.
+
+Both forms end with the same Newton steps from a start rounded to a few bits, so that they agree to the last bit in
+nearly every round, and an algorithm makes the same decisions with either.
+"""
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank.core.batch_axis import gather, set_rows
 from jaxrank.stats.families import Family, NewtonBounds
 from jaxrank.stats.kl_bounds import kl_lower, kl_upper, level_of, outward
+
+STEPS_FOR_CHANGED, STEPS_FOR_LARGE_CHANGES = 1, 3
+"""Newton steps for items with new answers, besides those that all items take."""
+STEPS_FOR_ALL = {4: 0, 8: 1}
+"""Newton steps for all items before the start is rounded, by size of the float."""
+FINAL_STEPS = {4: 0, 8: 1}
+"""Newton steps from the rounded start, besides the last one, which gives a valid bound."""
+START_BITS = 11
+"""Bits of the rounded start; each Newton step doubles the number of right ones."""
 
 
 class Bounds(NamedTuple):
@@ -23,6 +37,16 @@ def no_bounds(sums: Float[Array, "K *T"], family: Family, threshold: Float[Array
     return Bounds(jnp.full_like(sums, family.low), jnp.full_like(sums, family.high), threshold)
 
 
+def bisected_bounds(
+    mean: Float[Array, "K *T"], pulls: Num[Array, "K *T"], threshold: Float[Array, "#K *T"], family: Family
+) -> Bounds:
+    """`kl_lower` and `kl_upper` of all items."""
+    lower, upper = kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family)
+    if not isinstance(family, NewtonBounds):
+        return Bounds(lower, upper, threshold)
+    return _finish((mean - lower, upper - mean), mean, pulls, threshold, family)
+
+
 def tracked_bounds(
     before: Bounds,
     mean: Float[Array, "K *T"],
@@ -30,16 +54,18 @@ def tracked_bounds(
     threshold: Float[Array, "#K *T"],
     family: Family,
     changed: Int[Array, "B *T"],
+    large_changes: bool,
 ) -> Bounds:
-    """`kl_lower` and `kl_upper`, started from the bounds of the round before; only `changed` items have new answers.
+    """`bisected_bounds`, started from the bounds of the round before; only `changed` items have new answers.
 
     Between two rounds a bound hardly moves. The others' widths grow with the threshold, nearly as its square root, so
-    that a single Newton step (three in 64 bit) is enough where bisection needs one per bit; a changed item's takes one
-    more. Every result is on the outer side, and the tests hold the two ways to the same decisions.
+    that a single Newton step (three in 64 bit) is enough where bisection needs one per bit. A changed item takes one
+    more, or three more with `large_changes`: several answers at once, or a threshold of its own that jumps with its
+    answers. Every result is on the outer side.
     """
     if not isinstance(family, NewtonBounds):
-        return Bounds(kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family), threshold)
-    mean, level, some = level_of(mean, pulls, threshold)
+        return bisected_bounds(mean, pulls, threshold, family)
+    mean, level, _ = level_of(mean, pulls, threshold)
     growth = jnp.sqrt(threshold / before.threshold)
     down, up = mean - before.lower, before.upper - mean
     # Where the domain's end is near, a width grows more slowly: at most half of the way.
@@ -47,10 +73,25 @@ def tracked_bounds(
         jnp.minimum(down * growth, (down + (mean - family.low)) / 2),
         jnp.minimum(up * growth, (up + (family.high - mean)) / 2),
     )
-    widths = _approach_changed(widths, mean, level, family, changed)
-    for _ in range({4: 0, 8: 2}[mean.dtype.itemsize]):
-        widths = family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])
-    down, up = family.newton_bound_down(mean, level, widths[0]), family.newton_bound_up(mean, level, widths[1])
+    steps = STEPS_FOR_LARGE_CHANGES if large_changes else STEPS_FOR_CHANGED
+    if 2 * changed.shape[0] > mean.shape[0]:
+        widths = _newton(steps, widths, mean, level, family)
+    else:
+        down, up, mean_of, level_of_changed = (gather(table, changed) for table in (*widths, mean, level))
+        fresh = _newton(steps, (down, up), mean_of, level_of_changed, family)
+        widths = tuple(set_rows(table, changed, values) for table, values in zip(widths, fresh, strict=True))
+    widths = _newton(STEPS_FOR_ALL[mean.dtype.itemsize], widths, mean, level, family)
+    return _finish(widths, mean, pulls, threshold, family)
+
+
+def _finish(widths, mean, pulls, threshold, family) -> Bounds:
+    """The bounds, from widths that are nearly right."""
+    mean, level, some = level_of(mean, pulls, threshold)
+    exponent = jnp.finfo(mean.dtype).nexp
+    # Rounded down: next to the domain's end, a width rounded up would leave too few digits of what is beyond it.
+    widths = tuple(jax.lax.reduce_precision((1 - 2**-START_BITS) * width, exponent, START_BITS) for width in widths)
+    down, up = _newton(FINAL_STEPS[mean.dtype.itemsize], widths, mean, level, family)
+    down, up = family.newton_bound_down(mean, level, down), family.newton_bound_up(mean, level, up)
     return Bounds(
         jnp.where(some, jnp.maximum(-outward(-mean, down), family.low), family.low),
         jnp.where(some, jnp.minimum(outward(mean, up), family.high), family.high),
@@ -58,10 +99,8 @@ def tracked_bounds(
     )
 
 
-def _approach_changed(widths, mean, level, family, changed):
-    """A first step for the changed items alone, or for all where that is no more work."""
-    if 2 * changed.shape[0] > mean.shape[0]:
-        return family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])
-    down, up, mean, level = (gather(table, changed) for table in (*widths, mean, level))
-    fresh = family.newton_guess_down(mean, level, down), family.newton_guess_up(mean, level, up)
-    return tuple(set_rows(table, changed, values) for table, values in zip(widths, fresh, strict=True))
+def _newton(steps: int, widths, mean, level, family):
+    """Better guesses of the widths, below and above."""
+    for _ in range(steps):
+        widths = family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])
+    return widths

@@ -41,7 +41,7 @@ def hardness(
     the best points together, and again over finer grids around them. Derivatives in the means hold every point at its
     share of its gap.
     """
-    checks.inside("epsilon", epsilon, 0, float("inf"), closed=(True, False))
+    checks.nonnegative("epsilon", epsilon)
     means, order, points, family = ranked(means, boundaries, family)
     epsilon = jnp.asarray(epsilon, means.dtype)
     known = checks.concrete(epsilon)
@@ -117,7 +117,7 @@ def c0(alpha: Float[ArrayLike, ""]) -> Float[Array, ""]:
     The inequality that the theorem asks for also holds near 0, where the proof does not. Newton's method comes down to
     the root from the right, where the difference is convex.
     """
-    checks.inside("alpha", alpha, 1, float("inf"), closed=(False, False))
+    checks.inside("alpha", alpha, 1, float("inf"), "()")
     factor = 1 + 1 / jnp.e
     slope = factor * jnp.asarray(alpha, float)
     offset = factor + slope / jnp.e
@@ -130,7 +130,7 @@ def c0(alpha: Float[ArrayLike, ""]) -> Float[Array, ""]:
 @in_double
 def k1(alpha: Float[ArrayLike, ""], num_clusters: int) -> Float[Array, ""]:
     """The smallest k1 for which Theorem 1 holds, one sample per critical item and round; see `LUCBRank`."""
-    checks.inside("alpha", alpha, 1, float("inf"), closed=(False, False))
+    checks.inside("alpha", alpha, 1, float("inf"), "()")
     num_clusters = checks.whole("num_clusters", num_clusters, low=2)
     return smallest_k1(jnp.asarray(alpha, float), Design(num_items=num_clusters, num_boundaries=num_clusters - 1))
 
@@ -149,7 +149,7 @@ def upper_bound(
 
     $2 C_0(\alpha) H^* \log(k_1 K (2 H^*)^\alpha / \delta)$, with the smallest $H^*$ and $k_1$.
     """
-    checks.inside("delta", delta, 0, 1, closed=(False, False))
+    checks.probability("delta", delta)
     ordered, _, points, _ = ranked(means, boundaries, family)
     value = hardness(means, boundaries, epsilon, family).value
     alpha = jnp.asarray(alpha, float)
@@ -169,7 +169,7 @@ def lower_bound(
 
     $\sum_a 1 / \Delta^{KL}(a) \log(1 / (2.4 \delta))$, for epsilon = 0 and delta at most 0.15.
     """
-    checks.inside("delta", delta, 0, 0.15, closed=(False, True))
+    checks.inside("delta", delta, 0, 0.15, "(]")
     ordered, order, points, family = ranked(means, boundaries, family)
     require_gaps(ordered, order, points)
     return jnp.sum(1 / kl_distances(means, points, family)) * jnp.log(1 / (2.4 * jnp.asarray(delta, float)))
@@ -184,7 +184,7 @@ def sharp_lower_bound(
     family: Family | None = None,
 ) -> Float[Array, ""]:
     r"""$T^* d(\delta, 1 - \delta)$: a lower bound like Theorem 3's, and the best one as delta goes to 0."""
-    checks.inside("delta", delta, 0, 0.5, closed=(False, True))
+    checks.inside("delta", delta, 0, 0.5, "(]")
     delta = jnp.asarray(delta, float)
     wrong = (1 - 2 * delta) * (jnp.log1p(-delta) - jnp.log(delta))
     return characteristic_time(means, boundaries, family).time * wrong

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from jaxrank import environments
 from jaxrank.core import checks
 from jaxrank.core.boundaries import Boundaries, cut_points
+from jaxrank.core.precision import enable_x64
 from jaxrank.core.ranks import cluster_of_rank
 from jaxrank.stats.families import Bernoulli, Family
 
@@ -28,7 +29,7 @@ def in_double(function: Callable[Given, Result]) -> Callable[Given, Result]:
     def wrapped(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         if any(isinstance(part, Tracer) for part in jax.tree.leaves((args, kwargs))):
             return function(*args, **kwargs)
-        with jax.enable_x64(True):
+        with enable_x64(True):
             return jax.tree.map(lambda part: np.asarray(part)[()], function(*args, **kwargs))
 
     return wrapped

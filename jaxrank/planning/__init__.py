@@ -1,0 +1,1 @@
+"""What a guarantee will cost, before anyone is paid."""
