@@ -27,13 +27,13 @@ ROOMS = {
 HEAD = """# Reference
 
 Made from the docstrings by `python docs/make_reference.py`; a test holds the two together. Every name below is
-`jaxrank.<name>`, and every example has `import jax, jax.numpy as jnp, numpy as np, jaxrank as jr` before it. In shapes, K
-is the number of items, C the number of boundaries, B the number of questions of a round, I that of instances; a batch of
-trials adds a trailing axis T.
+`jaxrank.<name>`, and every example has `import jax, jax.numpy as jnp, numpy as np, jaxrank as jr` before it. In shapes,
+K is the number of items, C of boundaries, B of questions in a round, I of instances; a batch of trials adds a trailing
+axis T.
 
 Besides what is listed here there are `jaxrank.ANYONE`, the opponent that stands for no one in particular;
 `jaxrank.paper.EXPERIMENT_1` and `jaxrank.paper.EXPERIMENT_1_BOUNDARIES`, the paper's first experiment; and
-`jaxrank.__version__`. On the command line `jaxrank fit`, `jaxrank plan`, `jaxrank simulate` and `jaxrank reproduce` each
+`jaxrank.__version__`. On the command line, `jaxrank fit`, `jaxrank plan`, `jaxrank simulate` and `jaxrank reproduce`
 have `--help`.
 """
 

@@ -20,22 +20,47 @@ from jaxrank.stats.gaps import Limits, best_clustering
 
 
 def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array, "*T K"]:
-    """The cluster, from 0, that an order puts every item in."""
+    """The cluster, from 0, that an order puts every item in.
+
+    Args:
+      order: items, best first, on the last axis.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+
+    Returns:
+      One number per item, 0 for the best cluster, in the shape of `order`.
+
+    Example:
+      >>> jr.metrics.clusters([2, 0, 1], (1,)).tolist()  # item 2 is the top one
+      [1, 1, 0]
+    """
     order = _checked_order(order)
     return cluster_of_rank(_rank_of_item(order), cut_points(order.shape[-1], boundaries))
 
 
 def mistakes(
     order: Int[ArrayLike, "*T K"],
-    means: Float[ArrayLike, "*#T K"],
+    means: Float[ArrayLike, "..."],
     boundaries: Boundaries,
-    epsilon: Float[Array, ""] | float = 0.0,
+    epsilon: Float[ArrayLike, "..."] = 0.0,
 ) -> Bool[Array, "*T"]:
     r"""Whether some item stands in a cluster it does not belong to, up to the tolerance epsilon.
 
     Cluster i may hold the items of the paper's $M^*_{i,\epsilon}$: those with
     $p_{\kappa_{i-1}+1} + \epsilon \ge p_a \ge p_{\kappa_i} - \epsilon$ (with $\kappa_0 = 0$), so at epsilon = 0 the
     exact clusters, in which items of equal mean are interchangeable. Comparisons forgive the rounding of the means.
+
+    Args:
+      order: items, best first, on the last axis; axes before it are trials, or instances and trials.
+      means: true mean of every item, for all orders, or with the orders' first axes.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      epsilon: the tolerance.
+
+    Returns:
+      One bool per order.
+
+    Example:
+      >>> jr.metrics.mistakes([[0, 1, 2], [1, 0, 2]], [0.9, 0.8, 0.1], (1,)).tolist()
+      [False, True]
     """
     order, means = _aligned(order, means)
     epsilon = _tolerance(epsilon, order, means.dtype)
@@ -53,14 +78,29 @@ def mistakes(
 def gap_mistakes(
     order: Int[ArrayLike, "*T K"],
     found: Int[ArrayLike, "*T C"],
-    means: Float[ArrayLike, "*#T K"],
+    means: Float[ArrayLike, "..."],
     allowed: Limits,
-    epsilon: Float[Array, ""] | float = 0.0,
+    epsilon: Float[ArrayLike, "..."] = 0.0,
 ) -> Bool[Array, "*T"]:
     """Whether boundaries that were found are wrong, such as `Runs.found_boundaries` of `GapRank`, with its `limits`.
 
     They are if an item stands on the wrong side of one of them, or if the gaps at another clustering's boundaries are
     wider by more than epsilon on average. Comparisons forgive the rounding of the means.
+
+    Args:
+      order: items, best first, on the last axis.
+      found: the boundaries, on the last axis; the others are those of `order`.
+      means: true mean of every item, for all orders, or with the orders' first axes.
+      allowed: the clusterings that were allowed, `GapRank.limits`.
+      epsilon: the tolerance.
+
+    Returns:
+      One bool per order.
+
+    Example:
+      >>> limits = jr.GapRank(num_items=3, num_clusters=2, delta=0.1).limits
+      >>> jr.metrics.gap_mistakes([[0, 1, 2]] * 2, [[2], [1]], [0.9, 0.8, 0.1], limits).tolist()
+      [False, True]
     """
     order, means = _aligned(order, means)
     epsilon = _tolerance(epsilon, order, means.dtype)
@@ -82,31 +122,78 @@ def gap_mistakes(
 
 
 def share_placed(
-    order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"], boundaries: Boundaries
+    order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "..."], boundaries: Boundaries
 ) -> Float[Array, "*T"]:
-    """Share of items that an order puts in their true cluster."""
+    """Share of items that an order puts in their true cluster.
+
+    Args:
+      order: items, best first, on the last axis; axes before it are trials, or instances and trials.
+      means: true mean of every item, for all orders, or with the orders' first axes.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+
+    Returns:
+      One number per order.
+
+    Example:
+      >>> jr.metrics.share_placed([0, 2, 1, 3], [0.9, 0.8, 0.2, 0.1], (2,)).item()
+      0.5
+    """
     order, means = _aligned(order, means)
     right = clusters(order, boundaries) == clusters(jnp.argsort(-means, axis=-1), boundaries)
     return jnp.mean(right.astype(means.dtype), axis=-1)
 
 
 class Inversions(NamedTuple):
-    """Pairs in the wrong order, split by whether the true clusters of the two differ."""
+    """Pairs in the wrong order, split by whether the true clusters of the two differ.
+
+    Attributes:
+      inter: inverted pairs of items from different clusters, one number per order.
+      intra: inverted pairs of items from the same cluster, one number per order.
+
+    Example:
+      >>> found = jr.metrics.inversions([1, 2, 0, 3], [0.9, 0.8, 0.2, 0.1], (2,))
+      >>> int(found.inter), int(found.intra)
+      (1, 1)
+    """
 
     inter: Int[Array, "*T"]
     intra: Int[Array, "*T"]
 
 
-def inversions(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"], boundaries: Boundaries) -> Inversions:
-    """Inverted pairs between and within the true clusters."""
+def inversions(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "..."], boundaries: Boundaries) -> Inversions:
+    """Inverted pairs between and within the true clusters.
+
+    Args:
+      order: items, best first, on the last axis; axes before it are trials, or instances and trials.
+      means: true mean of every item, for all orders, or with the orders' first axes.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+
+    Returns:
+      Two numbers per order.
+
+    Example:
+      See `Inversions`.
+    """
     order, means = _aligned(order, means)
     true_cluster = clusters(jnp.argsort(-means, axis=-1), boundaries)
     total, inter = _inverted(order, means, true_cluster)
     return Inversions(inter=inter, intra=total - inter)
 
 
-def kendall_tau_distance(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "*#T K"]) -> Float[Array, "*T"]:
-    """Share of the K(K-1)/2 pairs that an order has the wrong way round; pairs of equal mean never are."""
+def kendall_tau_distance(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "..."]) -> Float[Array, "*T"]:
+    """Share of the K(K-1)/2 pairs that an order has the wrong way round; pairs of equal mean never are.
+
+    Args:
+      order: items, best first, on the last axis.
+      means: true mean of every item, for all orders, or with the orders' first axes.
+
+    Returns:
+      One number per order, between 0 and 1.
+
+    Example:
+      >>> round(float(jr.metrics.kendall_tau_distance([1, 0, 2], [0.9, 0.8, 0.1])), 3)
+      0.333
+    """
     order, means = _aligned(order, means)
     num_items = order.shape[-1]
     total, _ = _inverted(order, means, jnp.zeros_like(order))
@@ -125,6 +212,11 @@ def wilson_interval(
 
     Returns:
       Lower and upper ends: two numbers, or two arrays of the arguments' common shape.
+
+    Example:
+      >>> low, high = jr.metrics.wilson_interval(0, 100)
+      >>> low, round(high, 3)
+      (0.0, 0.037)
     """
     checks.inside("trials", trials, 1, float("inf"), "[)")
     checks.nonnegative("successes", successes)
@@ -142,7 +234,9 @@ def wilson_interval(
     return (low, high) if rate.ndim else (float(low), float(high))
 
 
-def _aligned(order, means):
+def _aligned(
+    order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "..."]
+) -> tuple[Int[Array, "*T K"], Float[Array, "*T K"]]:
     """Both as arrays of one shape."""
     order, means = _checked_order(order), jnp.asarray(means, float)
     checks.numbers("means", means)
@@ -151,7 +245,9 @@ def _aligned(order, means):
     return order, jnp.broadcast_to(_with_axes("means", means, shape[:-1], order), order.shape)
 
 
-def _with_axes(name: str, value, axes: tuple[int, ...], order):
+def _with_axes(
+    name: str, value: Float[Array, "..."], axes: tuple[int, ...], order: Int[Array, "*T K"]
+) -> Float[Array, "..."]:
     """The value with these leading axes of it facing the first ones of the orders.
 
     Axes are matched from the left, not from the right as in broadcasting: with as many instances as trials, the two
@@ -165,14 +261,14 @@ def _with_axes(name: str, value, axes: tuple[int, ...], order):
     return jnp.reshape(value, (*axes, *[1] * (len(ours) - len(axes)), *jnp.shape(value)[len(axes) :]))
 
 
-def _tolerance(epsilon, order, kind):
+def _tolerance(epsilon: Float[ArrayLike, "..."], order: Int[Array, "*T K"], kind: np.dtype) -> Float[Array, "*T"]:
     """The tolerance of every order."""
     checks.nonnegative("epsilon", epsilon)
     epsilon = jnp.asarray(epsilon, kind)
     return jnp.broadcast_to(_with_axes("epsilon", epsilon, epsilon.shape, order), order.shape[:-1])
 
 
-def _checked_order(order):
+def _checked_order(order: Int[ArrayLike, "*T K"]) -> Int[Array, "*T K"]:
     """The order as an array, each row of which lists every item once."""
     values = checks.concrete(order)
     if values is not None:
@@ -185,11 +281,13 @@ def _checked_order(order):
     return jnp.asarray(order)
 
 
-def _rank_of_item(order):
+def _rank_of_item(order: Int[Array, "*T K"]) -> Int[Array, "*T K"]:
     return jnp.argsort(order, axis=-1).astype(order.dtype)
 
 
-def _inverted(order, means, group):
+def _inverted(
+    order: Int[Array, "*T K"], means: Float[Array, "*T K"], group: Int[Array, "*T K"]
+) -> tuple[Int[Array, "*T"], Int[Array, "*T"]]:
     """Inverted pairs, and those of them whose groups differ; position by position, to need no K x K memory."""
     placed = jnp.take_along_axis(means, order, axis=-1)
     label = jnp.take_along_axis(group, order, axis=-1)

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Int
 
 from jaxrank.fitting.result import Fit
 from jaxrank.planning.plan import Plan
@@ -35,8 +37,22 @@ def _drawable(labels: list[str]) -> tuple[list[str], list[str]]:
     return [label.translate(blank).replace("$", r"\$") for label in labels], families
 
 
-def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level: float = 0.95) -> None:
-    """Scores with their intervals, best on top, coloured by tier."""
+def draw_fit(fit: Fit, path: str | Path, tiers: Int[ArrayLike, "K"] | None = None, level: float = 0.95) -> None:
+    """Draw scores with their intervals, best on top, coloured by tier.
+
+    Args:
+      fit: the fit.
+      path: of the picture, .png, .svg or .pdf.
+      tiers: tier of every item, from 0, shape (K,); None draws all in one colour.
+      level: of the intervals.
+
+    Returns:
+      Nothing.
+
+    Example:
+      >>> fit = jr.fit_btl(jr.Comparisons.from_matrix([[0, 30], [10, 0]]))
+      >>> jr.plots.draw_fit(fit, getfixture("tmp_path") / "scores.png", tiers=[0, 1])
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -69,7 +85,20 @@ def draw_fit(fit: Fit, path: str | Path, tiers: np.ndarray | None = None, level:
 
 
 def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
-    """Samples against epsilon, both logarithmic, with their cost on the right if there is a price."""
+    """Draw samples against epsilon, both logarithmic, with their cost on the right if there is a price.
+
+    Args:
+      plan: the plan.
+      path: of the picture, .png, .svg or .pdf.
+      price: of one judgement.
+
+    Returns:
+      Nothing.
+
+    Example:
+      >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), trials=2, progress=False)
+      >>> jr.plots.draw_plan(plan, getfixture("tmp_path") / "plan.png", price=0.05)
+    """
     import matplotlib
 
     matplotlib.use("Agg")

@@ -41,6 +41,10 @@ class EvidenceRankState(NamedTuple):
         proven, for good.
       active: clusters, but for the last, with pairs still to be proven against lower ones; shape (C,).
       critical: the cheapest such pair of each, which is sampled next; shape (C, 2).
+
+    Example:
+      >>> jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1).init(jax.random.key(0)).tally.pulls.tolist()
+      [0, 0, 0]
     """
 
     rounds: Int[Array, "*T"]

@@ -28,13 +28,35 @@ Boundaries = Sequence[int] | Cut
 
 
 def top(m: int) -> Cut:
-    """Two clusters: the best m items and the rest."""
+    """Two clusters: the best m items and the rest.
+
+    Args:
+      m: how many items are at the top.
+
+    Returns:
+      A rule to give as `boundaries`.
+
+    Example:
+      >>> jr.cut_points(10, jr.top(3))
+      (3,)
+    """
     m = checks.whole("m", m, low=1)
     return Cut(f"top({m})", lambda num_items: (m,))
 
 
 def quantiles(c: int) -> Cut:
-    """C clusters of nearly equal size: kappa_i = round(i K / c)."""
+    """Clusters of nearly equal size: kappa_i = round(i K / c).
+
+    Args:
+      c: how many clusters.
+
+    Returns:
+      A rule to give as `boundaries`.
+
+    Example:
+      >>> jr.cut_points(10, jr.quantiles(5))
+      (2, 4, 6, 8)
+    """
     c = checks.whole("c", c, low=2)
 
     def rule(num_items: int) -> tuple[int, ...]:
@@ -45,7 +67,18 @@ def quantiles(c: int) -> Cut:
 
 
 def sizes(*counts: int) -> Cut:
-    """Clusters of these sizes, best first; they must add up to the number of items."""
+    """Clusters of these sizes.
+
+    Args:
+      *counts: size of every cluster, best first; they must add up to the number of items.
+
+    Returns:
+      A rule to give as `boundaries`.
+
+    Example:
+      >>> jr.cut_points(15, jr.sizes(3, 9, 3))
+      (3, 12)
+    """
     checked = [checks.whole("sizes", count, low=1) for count in counts]
 
     def rule(num_items: int) -> tuple[int, ...]:
@@ -56,12 +89,35 @@ def sizes(*counts: int) -> Cut:
 
 
 def complete() -> Cut:
-    """Every item its own cluster: a full ranking."""
+    """Every item its own cluster: a full ranking.
+
+    Returns:
+      A rule to give as `boundaries`.
+
+    Example:
+      >>> jr.cut_points(4, jr.complete())
+      (1, 2, 3)
+    """
     return Cut("complete()", lambda num_items: tuple(range(1, num_items)))
 
 
 def cut_points(num_items: int, boundaries: Boundaries) -> tuple[int, ...]:
-    """The checked boundaries kappa_1 < ... < kappa_{c-1} < K as a tuple, without the final K."""
+    """The ranks after which a cluster ends: kappa_1 < ... < kappa_{c-1} < K, checked.
+
+    Args:
+      num_items: K.
+      boundaries: these ranks, with or without the final K, or a rule such as `quantiles(5)`.
+
+    Returns:
+      The ranks, without the final K.
+
+    Raises:
+      ValueError: if they are not increasing, or not between 1 and K.
+
+    Example:
+      >>> jr.cut_points(15, (3, 12, 15))
+      (3, 12)
+    """
     num_items = checks.whole("num_items", num_items, low=2)
     if isinstance(boundaries, Cut):
         name, points = boundaries.name, boundaries.rule(num_items)

@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key, UInt
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items, gather
 from jaxrank.core.prng import bits
-from jaxrank.core.protocol import ANYONE
+from jaxrank.core.protocol import ANYONE, Number, Query
 from jaxrank.core.pytrees import leaf, pytree_dataclass, static
 from jaxrank.stats.links import LINKS
 
@@ -32,6 +32,7 @@ class _Meetings:
 
     @property
     def num_items(self) -> int:
+        """How many items there are, K."""
         raise NotImplementedError
 
     @property
@@ -39,7 +40,8 @@ class _Meetings:
         """The number of items where a trailing axis, if any, is the trial axis."""
         return jnp.shape(jax.tree.leaves(self)[0])[0]
 
-    def win_probability(self, item: Int[Array, "..."], opponent: Int[Array, "..."]) -> Float[Array, "..."]:
+    def win_probability(self, item: Int[Array, "B *T"], opponent: Int[Array, "B *T"]) -> Float[Array, "B *T"]:
+        """Probability that each item beats its opponent."""
         raise NotImplementedError
 
     @property
@@ -53,7 +55,7 @@ class _Meetings:
 
         return jax.lax.map(score, everyone, batch_size=64)
 
-    def draw(self, key, query):
+    def draw(self, key: Key[Array, "*T"], query: Query) -> Float[Array, "B *T"]:
         """See `Environment`: 1 if the item wins, else 0.
 
         One random word decides both who the opponent is and who wins: scaled to [0, K-1), its whole part picks
@@ -67,7 +69,7 @@ class _Meetings:
         return (chance.astype(probability.dtype) < probability).astype(probability.dtype)
 
 
-def _scaled(word, count: int):
+def _scaled(word: UInt[Array, "B *T"], count: int) -> tuple[UInt[Array, "B *T"], Float[Array, "B *T"]]:
     """Whole part and fraction of word * count / 2^32, by 16-bit halves: a 64-bit product need not exist.
 
     The fraction keeps 32 bits, of which about log2(count) are fixed by the whole part, so a probability is off by
@@ -84,16 +86,29 @@ def _scaled(word, count: int):
 
 @pytree_dataclass
 class Duels(_Meetings):
-    """Duels by a preference matrix: `probabilities[i, j]` is the probability that item i beats item j."""
+    """Duels by a preference matrix.
 
-    probabilities: Float[ArrayLike, "K K"] = leaf(2)
+    A question without a named opponent is a duel with a uniformly random other item, so an item's mean reward is its
+    Borda score: the chance that it beats a random other item.
+
+    Args:
+      probabilities: entry (i, j) is the probability that item i beats item j, shape (K, K); entries (i, j) and (j, i)
+        add up to 1, and the diagonal is not looked at. A leading axis is an instance axis.
+
+    Example:
+      >>> duels = jr.Duels(probabilities=[[0.5, 0.8, 0.9], [0.2, 0.5, 0.7], [0.1, 0.3, 0.5]])
+      >>> [round(float(mean), 2) for mean in duels.means]
+      [0.85, 0.45, 0.2]
+    """
+
+    probabilities: Float[ArrayLike, "*I K K"] = leaf(2)
 
     @property
     def num_items(self) -> int:
         """How many items there are."""
         return jnp.shape(self.probabilities)[-1]
 
-    def win_probability(self, item, opponent):
+    def win_probability(self, item: Int[Array, "B *T"], opponent: Int[Array, "B *T"]) -> Float[Array, "B *T"]:
         """The matrix entry."""
         return gather(jnp.asarray(self.probabilities, float), item, opponent)
 
@@ -115,18 +130,53 @@ class Duels(_Meetings):
             checks.fail("probabilities", "must have P[i, j] + P[j, i] = 1", pair)
 
     @staticmethod
-    def btl(scores: Float[ArrayLike, "K"]) -> "ScoredDuels":
-        """Bradley-Terry-Luce: P(i beats j) = 1 / (1 + exp(s_j - s_i))."""
+    def btl(scores: Float[ArrayLike, "*I K"]) -> "ScoredDuels":
+        """Duels by the Bradley-Terry-Luce model: P(i beats j) = 1 / (1 + exp(s_j - s_i)).
+
+        Args:
+          scores: one number per item, shape (K,); a leading axis is an instance axis.
+
+        Returns:
+          The environment.
+
+        Example:
+          >>> [round(float(mean), 3) for mean in jr.Duels.btl([1.0, 0.0]).means]
+          [0.731, 0.269]
+        """
         return ScoredDuels(scores=scores, model="btl")
 
     @staticmethod
-    def thurstone(scores: Float[ArrayLike, "K"], sigma: Float[Array, ""] | float = 1.0) -> "ScoredDuels":
-        """Thurstone (case V): P(i beats j) = Phi((s_i - s_j) / (sqrt(2) sigma))."""
+    def thurstone(scores: Float[ArrayLike, "*I K"], sigma: Number = 1.0) -> "ScoredDuels":
+        """Duels by Thurstone's model, case V: P(i beats j) = Phi((s_i - s_j) / (sqrt(2) sigma)).
+
+        Args:
+          scores: one number per item, shape (K,); a leading axis is an instance axis.
+          sigma: standard deviation of every item's noise.
+
+        Returns:
+          The environment.
+
+        Example:
+          >>> [round(float(mean), 3) for mean in jr.Duels.thurstone([1.0, 0.0], sigma=2.0).means]
+          [0.638, 0.362]
+        """
         return ScoredDuels(scores=scores, noise=sigma, model="thurstone")
 
     @staticmethod
-    def noisy_permutation(order: Int[ArrayLike, "K"], error: Float[Array, ""] | float) -> "ScoredDuels":
-        """The better item of a pair, by `order` (best first), wins with probability 1 - error."""
+    def noisy_permutation(order: Int[ArrayLike, "K"], error: Number) -> "ScoredDuels":
+        """Duels in which the better item of a pair wins with the same probability, whatever the pair.
+
+        Args:
+          order: all items, best first, shape (K,).
+          error: probability that the worse item wins.
+
+        Returns:
+          The environment.
+
+        Example:
+          >>> [round(float(mean), 2) for mean in jr.Duels.noisy_permutation([1, 0], error=0.2).means]
+          [0.2, 0.8]
+        """
         listed = checks.concrete(order)
         if listed is not None:
             good = listed.ndim == 1 and sorted(listed.tolist()) == list(range(listed.size))
@@ -137,10 +187,23 @@ class Duels(_Meetings):
 
 @pytree_dataclass
 class ScoredDuels(_Meetings):
-    """Duels by one score per item: memory grows with K, not with K^2. Made by `Duels.btl` and its sisters."""
+    """Duels by one score per item: memory grows with K, not with K^2.
 
-    scores: Float[ArrayLike, "K"] = leaf(1)
-    noise: Float[Array, ""] | float = leaf(0, default=1.0)
+    Made by `Duels.btl`, `Duels.thurstone` and `Duels.noisy_permutation`.
+
+    Args:
+      scores: one number per item, shape (K,); a leading axis is an instance axis.
+      noise: what the scores' differences are divided by; for "noisy_permutation", the probability of an error.
+      model: how a difference of scores turns into a probability: "btl", "thurstone" or "noisy_permutation".
+
+    Example:
+      >>> duels = jr.Duels.btl([1.0, 0.0])
+      >>> duels.model, duels.num_items
+      ('btl', 2)
+    """
+
+    scores: Float[ArrayLike, "*I K"] = leaf(1)
+    noise: Number = leaf(0, default=1.0)
     model: Literal["btl", "thurstone", "noisy_permutation"] = static(default="btl")
 
     @property
@@ -148,7 +211,7 @@ class ScoredDuels(_Meetings):
         """How many items there are."""
         return jnp.shape(self.scores)[-1]
 
-    def win_probability(self, item, opponent):
+    def win_probability(self, item: Int[Array, "B *T"], opponent: Int[Array, "B *T"]) -> Float[Array, "B *T"]:
         """The model's link of the two scores."""
         scores = jnp.asarray(self.scores, float)
         gap, noise = gather(scores, item) - gather(scores, opponent), expand_items(jnp.asarray(self.noise, float))
@@ -169,7 +232,19 @@ class ScoredDuels(_Meetings):
 
 
 def borda_scores(probabilities: Float[ArrayLike, "K K"]) -> Float[Array, "K"]:
-    """Exact Borda scores of a preference matrix."""
+    """Exact Borda scores of a preference matrix: each item's chance to beat a random other item.
+
+    Args:
+      probabilities: entry (i, j) is the probability that item i beats item j, shape (K, K).
+
+    Returns:
+      One number per item, shape (K,).
+
+    Example:
+      >>> scores = jr.borda_scores([[0.5, 0.8, 0.9], [0.2, 0.5, 0.7], [0.1, 0.3, 0.5]])
+      >>> [round(float(score), 2) for score in scores]
+      [0.85, 0.45, 0.2]
+    """
     duels = Duels(probabilities=probabilities)
     duels.check()
     return duels.means

@@ -194,7 +194,7 @@ def noise_share(fit: Fit) -> float:
     Example:
       >>> fit = jr.fit_btl(jr.Comparisons.from_matrix([[0, 3, 4], [1, 0, 3], [1, 1, 0]]))
       >>> round(jr.diagnostics.noise_share(fit), 2)
-      0.74
+      0.41
     """
     if not fit.has_standard_errors:
         return 0.0

@@ -38,24 +38,36 @@ class _Setting(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What the algorithm is expected to take for one setting."""
+    """What the algorithm is expected to take for one setting.
+
+    Attributes:
+      epsilon: the tolerance.
+      delta: the risk.
+      samples: mean over trials.
+      interval_low: lower end of a 95% interval of the mean; NaN where extrapolated.
+      interval_high: its upper end.
+      quantile_95: 95% of the trials took fewer; NaN where extrapolated.
+      source: "simulated" or "extrapolated".
+      trials: finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated.
+      upper_bound: Theorem 2, which is about LUCBRank; infinite where epsilon = 0 and means are tied across a boundary.
+      uniform: estimate of what uniform sampling with the same proofs takes, as if every empirical mean were exact.
+
+    Example:
+      >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), epsilons=(0.2,), trials=2, progress=False)
+      >>> plan.forecasts[0].source, plan.forecasts[0].trials
+      ('simulated', 2)
+    """
 
     epsilon: float
     delta: float
     samples: float
-    """Mean over trials."""
     interval_low: float
-    """95% interval of the mean, with `interval_high`; NaN where extrapolated."""
     interval_high: float
     quantile_95: float
-    """95% of the trials took fewer; NaN where extrapolated."""
     source: Literal["simulated", "extrapolated"]
     trials: int
-    """Finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated."""
     upper_bound: float
-    """Theorem 2, which is about LUCBRank; infinite where epsilon = 0 and means are tied across a boundary."""
     uniform: float
-    """Estimate of what uniform sampling with the same proofs takes: as if every empirical mean were exact."""
 
 
 class AtBudget(NamedTuple):
@@ -69,7 +81,25 @@ class AtBudget(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to expect before anyone is paid."""
+    """What to expect before anyone is paid.
+
+    Attributes:
+      num_items: K.
+      boundaries: ranks after which a cluster ends.
+      duels: whether judgements are duels.
+      algorithm: what will ask.
+      trials: trials per setting that were asked for.
+      forecasts: one for every setting.
+      lower_bounds: sharp lower bound at epsilon = 0, by delta: no algorithm with that guarantee takes fewer on average.
+      at_budget: what to expect with the budget given; None without one.
+      all_pairs: what to expect if every pair is asked once, K(K-1)/2 duels, without a guarantee; None without duels.
+      interrupted: whether Ctrl-C ended the simulating; only what was simulated until then is here.
+
+    Example:
+      >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), epsilons=(0.2,), trials=2, progress=False)
+      >>> plan.boundaries, plan.duels, len(plan.forecasts)
+      ((1,), False, 1)
+    """
 
     num_items: int
     boundaries: tuple[int, ...]
@@ -78,12 +108,9 @@ class Plan:
     trials: int
     forecasts: list[Forecast]
     lower_bounds: dict[float, float]
-    """Sharp lower bound at epsilon = 0, by delta: no algorithm with that guarantee takes fewer on average."""
     at_budget: AtBudget | None
     all_pairs: AtBudget | None
-    """Every pair asked once, K(K-1)/2 duels: no guarantee. None without duels."""
     interrupted: bool
-    """Whether Ctrl-C ended the simulating; only what was simulated until then is here."""
 
     def verdict(self, price: float | None = None) -> list[str]:
         """Which way is cheaper, in plain words.
@@ -96,8 +123,8 @@ class Plan:
 
         Example:
           >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), epsilons=(0.2,), trials=2, progress=False)
-          >>> plan.verdict()[0][:44]
-          'epsilon 0.2, delta 0.1: adaptive takes 62 sa'
+          >>> plan.verdict()[0][:38]
+          'epsilon 0.2, delta 0.1: adaptive takes'
         """
         unit = "duels" if self.duels else "samples"
 
@@ -182,6 +209,15 @@ def plan(
       seed: of the random numbers.
       max_samples: per trial. A setting that would take more is extrapolated along Theorem 2 from the one before it.
       progress: as in `simulate`.
+
+    Returns:
+      What to expect.
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.8, 0.5, 0.2])
+      >>> plan = jr.plan(arms, (1,), epsilons=(0.2, 0.1), trials=2, progress=False)
+      >>> [row.epsilon for row in plan.forecasts]
+      [0.2, 0.1]
     """
     environment.check()
     trials = checks.whole("trials", trials, low=2)

@@ -22,9 +22,24 @@ def run(
     environment: Environment,
     max_samples: int | Int[Array, ""] | None = None,
 ) -> Run:
-    """One trial until the algorithm is done or `max_samples` are spent; pure, and yours to jit, vmap or scan.
+    """One trial until the algorithm is done or the budget is spent; a pure function, to jit, vmap or scan.
 
-    The last round is cut short rather than overspend the budget.
+    Args:
+      key: such as `jax.random.key(0)`; the same key gives the same trial.
+      algorithm: what asks.
+      environment: what answers.
+      max_samples: budget; the last round is cut short rather than overspend it. None goes on until the algorithm is
+        done, and is refused where it never would be.
+
+    Returns:
+      What came of the trial.
+
+    Example:
+      >>> algorithm = jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1)
+      >>> arms = jr.BernoulliArms(means=[0.1, 0.9, 0.2])
+      >>> result = jax.jit(jr.run)(jax.random.key(0), algorithm, arms)
+      >>> bool(result.done), int(result.order[0])
+      (True, 1)
     """
     key, limit = prepare(key, algorithm, environment, max_samples)
     # Settings that are constants of the compiled program would be folded, with other rounding than the program itself.

@@ -27,7 +27,29 @@ from jaxrank.simulation.workers import JobQueue, Task, run_workers
 
 
 class Runs(NamedTuple):
-    """What came of many trials: every field of `Run` with a leading trial axis, after an instance axis if any."""
+    """What came of many trials: every field of `Run` with a leading trial axis, after an instance axis if any.
+
+    Attributes:
+      samples: answers that each trial asked for.
+      rounds: rounds of each trial, as the algorithm counts them.
+      done: whether the guarantee was reached; False where the budget ended first.
+      order: items, best first; trials x items.
+      pulls: answers about every item; trials x items.
+      means: empirical mean of every item; trials x items.
+      found_boundaries: boundaries that the algorithm found by itself; empty if they were given.
+      record_at: the sample budgets at which orders were recorded; empty if none were asked for.
+      recorded_orders: order at the first round that reached each of them, held after a stop; trials x budgets x items.
+      trial: which trials these are: all of them, unless the simulation was interrupted.
+      interrupted: whether Ctrl-C was pressed.
+      biased: whether short trials are over-represented, because some trials were given up while later ones had already
+        finished; mean samples are then too low. After a single Ctrl-C nothing is given up.
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.1, 0.9, 0.5])
+      >>> runs = jr.simulate(jax.random.key(0), jr.Uniform(num_items=3), arms, num_trials=4, max_samples=30)
+      >>> runs.samples.tolist(), runs.order.shape
+      ([30, 30, 30, 30], (4, 3))
+    """
 
     samples: np.ndarray
     rounds: np.ndarray
@@ -37,26 +59,29 @@ class Runs(NamedTuple):
     means: np.ndarray
     found_boundaries: np.ndarray
     record_at: np.ndarray
-    """The sample budgets at which orders were taken; empty if none were asked for."""
     recorded_orders: np.ndarray
-    """Order at the first round that reached each of them, held after a stop: trials x budgets x items."""
     trial: np.ndarray
-    """Which trials these are: all of them, unless the simulation was interrupted."""
     interrupted: bool
-    """Whether Ctrl-C was pressed."""
     biased: bool
-    """Whether short trials are over-represented: some trials were given up while later ones had already finished.
-
-    Mean samples are then too low. After a single Ctrl-C nothing is given up.
-    """
 
     def save(self, path: str | Path) -> None:
-        """Write all arrays to an .npz file."""
+        """Write all arrays to an .npz file.
+
+        Args:
+          path: of the file.
+        """
         np.savez_compressed(path, allow_pickle=False, **self._asdict())
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Args:
+          path: of the file.
+
+        Returns:
+          The same results.
+        """
         with np.load(path, allow_pickle=False) as file:
             fields = {name: file[name] for name in cls._fields}
         return cls(**{**fields, "interrupted": bool(fields["interrupted"]), "biased": bool(fields["biased"])})
@@ -97,6 +122,15 @@ def simulate(
       chunk_rounds: rounds between two looks at the lanes; by default adapted on the way (`workers.next_rounds`).
       progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
         of the algorithm's name.
+
+    Returns:
+      What came of the trials, as NumPy arrays.
+
+    Example:
+      >>> algorithm = jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1)
+      >>> runs = jr.simulate(jax.random.key(0), algorithm, jr.BernoulliArms(means=[0.1, 0.9, 0.2]), num_trials=20)
+      >>> bool(runs.done.all()), set(runs.order[:, 0].tolist())
+      (True, {1})
     """
     key, limit = prepare(key, algorithm, environment, max_samples)
     num_trials = checks.whole("num_trials", num_trials, low=1)

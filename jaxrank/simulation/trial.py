@@ -10,18 +10,32 @@ from jaxrank.core.protocol import Algorithm
 
 
 class Run(NamedTuple):
-    """What came of one trial."""
+    """What came of one trial.
 
-    samples: Int[Array, ""]
-    rounds: Int[Array, ""]
-    done: Bool[Array, ""]
-    """True if the guarantee was reached, False if the budget ended first."""
-    order: Int[Array, "K"]
-    """Items, best first."""
-    pulls: Int[Array, "K"]
-    means: Float[Array, "K"]
-    found_boundaries: Int[Array, "C"]
-    """Boundaries that the algorithm found by itself, as ranks after which a cluster ends; empty if they were given."""
+    Attributes:
+      samples: answers that were asked for.
+      rounds: rounds, as the algorithm counts them.
+      done: True if the guarantee was reached, False if the budget ended first.
+      order: items, best first, shape (K,).
+      pulls: answers about every item, shape (K,).
+      means: empirical mean of every item, shape (K,).
+      found_boundaries: boundaries that the algorithm found by itself, as ranks after which a cluster ends, shape (C,);
+        empty if they were given.
+
+    Example:
+      >>> arms = jr.BernoulliArms(means=[0.1, 0.9, 0.5])
+      >>> result = jr.run(jax.random.key(0), jr.Uniform(num_items=3), arms, max_samples=300)
+      >>> int(result.samples), bool(result.done), result.pulls.tolist()
+      (300, False, [100, 100, 100])
+    """
+
+    samples: Int[Array, "*T"]
+    rounds: Int[Array, "*T"]
+    done: Bool[Array, "*T"]
+    order: Int[Array, "K *T"]
+    pulls: Int[Array, "K *T"]
+    means: Float[Array, "K *T"]
+    found_boundaries: Int[Array, "C *T"]
 
 
 class Trial(NamedTuple):

@@ -12,6 +12,7 @@ p_a <= p_b. By Ville's inequality it then ever exceeds log(1/x) with probability
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Num
 
 from jaxrank.core.batch_axis import expand_items, gather
@@ -34,19 +35,34 @@ SEARCH_TOLERANCE = {4: 1e-4, 8: 1e-9}
 
 
 def log_evidence(
-    mean_a: Float[Array, "*P"],
-    pulls_a: Num[Array, "*P"],
-    mean_b: Float[Array, "*P"],
-    pulls_b: Num[Array, "*P"],
-    epsilon: Float[Array, "..."] | float = 0.0,
-    needed: Float[Array, "..."] | float = -jnp.inf,
+    mean_a: Float[ArrayLike, "*P"],
+    pulls_a: Num[ArrayLike, "*P"],
+    mean_b: Float[ArrayLike, "*P"],
+    pulls_b: Num[ArrayLike, "*P"],
+    epsilon: Float[ArrayLike, "..."] = 0.0,
+    needed: Float[ArrayLike, "..."] = -jnp.inf,
 ) -> Float[Array, "*P"]:
-    """Logarithm of the evidence against p_a <= p_b - epsilon, from empirical means and pulls; never too large.
+    """Logarithm of the evidence that item a is above item b: against p_a <= p_b - epsilon; never too large.
 
     The mixture is convex in m, so the smallest value is found by Newton steps inside a shrinking bracket. What is
     returned is where the tangent at the last point meets the bracket's end: below the smallest value wherever the
     search stopped, and equal to it but for rounding when it has converged. The search also ends where the evidence is
     sure to be below `needed`; it then returns a number between the two.
+
+    Args:
+      mean_a: empirical means of the items that may be better, any shape.
+      pulls_a: how many answers each is the mean of.
+      mean_b: empirical means of the others.
+      pulls_b: how many answers each of those is the mean of.
+      epsilon: the tolerance.
+      needed: evidence below which the exact value does not matter.
+
+    Returns:
+      One number per pair; log(1/x) is exceeded, ever, with probability at most x if a is not above b.
+
+    Example:
+      >>> round(float(jr.log_evidence(0.6, 100, 0.3, 100)), 2)
+      5.62
     """
     mean_a, mean_b = jnp.asarray(mean_a, float), jnp.asarray(mean_b, float)
     kind = mean_a.dtype

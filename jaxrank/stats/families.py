@@ -12,12 +12,28 @@ from jaxtyping import Array, Float
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items
+from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.numerics import log, scaled_excess
 
+Values = Float[Array, "..."]
+
 
 class Family(Protocol):
-    """A one-parameter family of reward distributions, indexed by the mean."""
+    """A one-parameter exponential family of reward distributions, indexed by the mean.
+
+    `LUCBRank(family=...)` takes any object with these methods; make it with `pytree_dataclass` so that its numbers are
+    pytree leaves.
+
+    Attributes:
+      low: lower end of the mean's domain.
+      high: upper end of the mean's domain.
+
+    Example:
+      >>> family = jr.Bernoulli()
+      >>> family.low, family.high, round(float(family.divergence(jnp.array(0.5), jnp.array(0.25))), 4)
+      (0.0, 1.0, 0.1438)
+    """
 
     @property
     def low(self) -> float:
@@ -29,22 +45,22 @@ class Family(Protocol):
         """Upper end of the mean's domain."""
         ...
 
-    def divergence(self, mean: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
+    def divergence(self, mean: Values, step: Values) -> Values:
         """Kullback-Leibler divergence d(mean, mean + step).
 
         The second argument is the difference because that is what a bound's width needs to be precise in.
         """
         ...
 
-    def bracket_up(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+    def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Steps h <= h' with d(mean, mean + h) <= level <= d(mean, mean + h'); `mean` and `level` of one shape."""
         ...
 
-    def bracket_down(self, mean: Float[Array, "..."], level: Float[Array, "..."]) -> tuple[Array, Array]:
+    def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Steps h <= h' with d(mean, mean - h) <= level <= d(mean, mean - h'), or h' at the domain's end."""
         ...
 
-    def natural_step(self, mean: Float[Array, "..."], step: Float[Array, "..."]) -> tuple[Array, Array]:
+    def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """How far the natural parameter and the log-partition function go from `mean` to `mean + step`."""
         ...
 
@@ -54,22 +70,22 @@ class Family(Protocol):
 
 
 @runtime_checkable
-class NewtonBounds(Protocol):
+class NewtonBounds(Family, Protocol):
     """A family that can improve a guess of a bound's width faster than bisection."""
 
-    def newton_guess_up(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_guess_up(self, mean: Values, level: Values, guess: Values) -> Values:
         """A better guess of the root h of d(mean, mean + h) = level, on either side of it."""
         ...
 
-    def newton_guess_down(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_guess_down(self, mean: Values, level: Values, guess: Values) -> Values:
         """The same for d(mean, mean - h)."""
         ...
 
-    def newton_bound_up(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_bound_up(self, mean: Values, level: Values, guess: Values) -> Values:
         """A better guess that is at least the root, whatever the guess was: a valid bound."""
         ...
 
-    def newton_bound_down(self, mean, level, guess) -> Float[Array, "..."]:
+    def newton_bound_down(self, mean: Values, level: Values, guess: Values) -> Values:
         """The same for d(mean, mean - h)."""
         ...
 
@@ -79,55 +95,60 @@ class Bernoulli:
     """Rewards 0 and 1; its bounds hold for any reward in [0, 1] as well.
 
     d(x, y) = x log(x/y) + (1-x) log((1-x)/(1-y)).
+
+    Example:
+      >>> algorithm = jr.LUCBRank(num_items=3, boundaries=(1,), delta=0.1)
+      >>> algorithm.family  # the default
+      Bernoulli()
     """
 
     low = 0.0
     high = 1.0
 
-    def divergence(self, mean, step):
+    def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
         return _bernoulli_divergence(mean, 1 - mean, step)
 
-    def bracket_up(self, mean, level):
+    def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
         return _reach(mean, 1 - mean, level)
 
-    def bracket_down(self, mean, level):
+    def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """The mirror image: d(x, y) = d(1-x, 1-y)."""
         return _reach(1 - mean, mean, level)
 
-    def newton_guess_up(self, mean, level, guess):
-        """See `Newton`."""
+    def newton_guess_up(self, mean: Values, level: Values, guess: Values) -> Values:
+        """See `NewtonBounds`."""
         return _approach(mean, 1 - mean, level, guess)
 
-    def newton_guess_down(self, mean, level, guess):
-        """See `Newton`."""
+    def newton_guess_down(self, mean: Values, level: Values, guess: Values) -> Values:
+        """See `NewtonBounds`."""
         return _approach(1 - mean, mean, level, guess)
 
-    def newton_bound_up(self, mean, level, guess):
-        """See `Newton`."""
+    def newton_bound_up(self, mean: Values, level: Values, guess: Values) -> Values:
+        """See `NewtonBounds`."""
         return _tighten(mean, 1 - mean, level, guess)
 
-    def newton_bound_down(self, mean, level, guess):
-        """See `Newton`."""
+    def newton_bound_down(self, mean: Values, level: Values, guess: Values) -> Values:
+        """See `NewtonBounds`."""
         return _tighten(1 - mean, mean, level, guess)
 
-    def natural_step(self, mean, step):
+    def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is log(x / (1-x)), the function -log(1-x)."""
         rest = -jnp.log1p(-step / (1 - mean))
         return jnp.log1p(step / mean) + rest, rest
 
-    def check_means(self, name, means):
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""
         checks.inside(name, means, 0, 1)
 
 
-def _bernoulli_divergence(mean, rest, step):
+def _bernoulli_divergence(mean: Values, rest: Values, step: Values) -> Values:
     """d(mean, mean + step), with rest = 1 - mean given apart so that a mean near 1 keeps its digits."""
     return scaled_excess(mean, step) + scaled_excess(rest, -step)
 
 
-def _approach(mean, rest, level, guess):
+def _approach(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
     """A Newton step on the square root of d, which is nearly linear: brings any sensible guess close.
 
     The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
@@ -139,21 +160,21 @@ def _approach(mean, rest, level, guess):
     return jnp.clip(step, 0.25 * guess, most)
 
 
-def _tighten(mean, rest, level, guess):
+def _tighten(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
     """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
     spare, guess, _ = _inside(mean, rest, level, guess)
     power = (_bernoulli_divergence(mean, spare, guess) - level) * (mean + guess) / guess
     return jnp.where(rest > 0, jnp.minimum(guess - (spare - guess) * _expm1(power), spare), 0)
 
 
-def _inside(mean, rest, level, guess):
+def _inside(mean: Values, rest: Values, level: Values, guess: Values) -> tuple[Values, Values, Values]:
     """Rest kept above 0, the guess kept inside the domain and Pinsker's bound, and that limit."""
     spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
     most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))
     return spare, jnp.clip(guess, 1e-3 * most, most), most
 
 
-def _expm1(x):
+def _expm1(x: Values) -> Values:
     """exp(x) - 1, by a polynomial near 0, where most Newton steps end; cheaper than XLA's function.
 
     The first terms of the series up to one of odd order are never above exp(x) - 1, so a Newton step that uses them
@@ -165,7 +186,7 @@ def _expm1(x):
     return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
 
 
-def _reach(mean, rest, level):
+def _reach(mean: Values, rest: Values, level: Values) -> tuple[Values, Values]:
     entropy = _entropy(mean) + _entropy(rest)
     power = -(level + entropy) / jnp.where(rest > 0, rest, 1)
     # rest - exp(power), written so that neither a rest near 0 nor one near 1 loses digits.
@@ -174,37 +195,47 @@ def _reach(mean, rest, level):
     return jnp.zeros_like(mean), jnp.maximum(outer, 0)
 
 
-def _entropy(x):
+def _entropy(x: Values) -> Values:
     return -x * log(jnp.where(x > 0, x, 1))
 
 
 @pytree_dataclass
 class Gaussian:
-    """Normal rewards of known standard deviation: d(x, y) = (x-y)^2 / (2 sigma^2)."""
+    """Normal rewards of known standard deviation: d(x, y) = (x-y)^2 / (2 sigma^2).
 
-    sigma: Float[Array, ""] | float = leaf(0, default=1.0)
+    Args:
+      sigma: the standard deviation.
+
+    Example:
+      >>> algorithm = jr.LUCBRank(num_items=2, boundaries=(1,), delta=0.1, family=jr.Gaussian(sigma=0.5))
+      >>> arms = jr.GaussianArms(means=[1.0, 0.0], sigma=0.5)
+      >>> jr.run(jax.random.key(0), algorithm, arms).order.tolist()
+      [0, 1]
+    """
+
+    sigma: Number = leaf(0, default=1.0)
 
     low = -jnp.inf
     high = jnp.inf
 
-    def divergence(self, mean, step):
+    def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
         ratio = step / expand_items(jnp.asarray(self.sigma, mean.dtype))
         return ratio * ratio / 2
 
-    def bracket_up(self, mean, level):
+    def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Closed form: sigma sqrt(2 level)."""
         width = expand_items(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
         return width, width
 
     bracket_down = bracket_up
 
-    def natural_step(self, mean, step):
+    def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
         precision = 1 / expand_items(jnp.asarray(self.sigma, mean.dtype)) ** 2
         return step * precision, step * (mean + step / 2) * precision
 
-    def check_means(self, name, means):
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`; checks sigma too."""
         checks.positive("sigma", self.sigma)
         checks.finite(name, means)
@@ -212,40 +243,52 @@ class Gaussian:
 
 @pytree_dataclass
 class Poisson:
-    """Counts: d(x, y) = y - x + x log(x/y)."""
+    """Counts: d(x, y) = y - x + x log(x/y).
+
+    Example:
+      >>> algorithm = jr.LUCBRank(num_items=2, boundaries=(1,), delta=0.1, family=jr.Poisson())
+      >>> jr.run(jax.random.key(0), algorithm, jr.PoissonArms(means=[5.0, 1.0])).order.tolist()
+      [0, 1]
+    """
 
     low = 0.0
     high = jnp.inf
 
-    def divergence(self, mean, step):
+    def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
         return scaled_excess(mean, step)
 
-    def bracket_up(self, mean, level):
+    def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """d(x, x+h) <= h, with equality at mean 0, and d >= h^2 / (2 (x+h)), solved for h."""
         return level, jnp.where(mean > 0, level + jnp.sqrt(level * level + 2 * mean * level), level)
 
-    def bracket_down(self, mean, level):
+    def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """d(x, x-h) >= h^2 / (2x), and no mean lies below 0."""
         return jnp.zeros_like(mean), jnp.minimum(jnp.sqrt(2 * mean * level), mean)
 
-    def natural_step(self, mean, step):
+    def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is log x, the function x."""
         return jnp.log1p(step / mean), step
 
-    def check_means(self, name, means):
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""
         checks.nonnegative(name, means)
 
 
 @pytree_dataclass
 class Exponential:
-    """Waiting times: d(x, y) = x/y - 1 - log(x/y)."""
+    """Waiting times: d(x, y) = x/y - 1 - log(x/y).
+
+    Example:
+      >>> algorithm = jr.LUCBRank(num_items=2, boundaries=(1,), delta=0.1, family=jr.Exponential())
+      >>> jr.run(jax.random.key(0), algorithm, jr.ExponentialArms(means=[9.0, 1.0])).order.tolist()
+      [0, 1]
+    """
 
     low = 0.0
     high = jnp.inf
 
-    def divergence(self, mean, step):
+    def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
         positive = mean > 0
         other = jnp.where(positive, mean + step, 1)
@@ -255,21 +298,21 @@ class Exponential:
             positive, jnp.where(jnp.abs(ratio) < 0.5, scaled_excess(jnp.ones_like(ratio), ratio), far), jnp.inf
         )
 
-    def bracket_up(self, mean, level):
+    def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """With u = x/y < 1: (1-u)^2 / 2 <= d and d = u - 1 - log u, so log(y/x) lies in [level, level + 1]."""
         root = jnp.sqrt(2 * level)
         by_root = jnp.where(root < 0.75, root / (1 - jnp.minimum(root, 0.75)), jnp.inf)
         return mean * jnp.expm1(level), mean * jnp.minimum(by_root, jnp.expm1(level + 1))
 
-    def bracket_down(self, mean, level):
+    def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """With r = x/y - 1 > 0: d = r - log(1+r) >= r^2 / (2 (1+r)), solved for r."""
         ratio = level + jnp.sqrt(level * level + 2 * level)
         return jnp.zeros_like(mean), mean * (ratio / (1 + ratio))
 
-    def natural_step(self, mean, step):
+    def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is -1 / x, the function log x."""
         return step / (mean * (mean + step)), jnp.log1p(step / mean)
 
-    def check_means(self, name, means):
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""
         checks.positive(name, means)

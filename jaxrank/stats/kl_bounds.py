@@ -7,23 +7,39 @@ For an item with empirical mean $\hat p$ after N pulls, and a threshold $\beta$ 
 A confidence sequence supplies the threshold; the bounds are the same for all of them.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Num
 
 from jaxrank.stats.families import Bernoulli, Family
 
 
 def kl_upper(
-    mean: Float[Array, "..."],
-    pulls: Num[Array, "..."],
-    threshold: Float[Array, "..."] | float,
+    mean: Float[ArrayLike, "..."],
+    pulls: Num[ArrayLike, "..."],
+    threshold: Float[ArrayLike, "..."],
     family: Family | None = None,
 ) -> Float[Array, "..."]:
-    """Upper confidence bound U, never below the true solution; the domain's end where there are no pulls.
+    """Upper confidence bound: the largest U >= mean with pulls * d(mean, U) <= threshold, never below it.
 
     Bisection of a fixed number of steps on the width U - mean. It returns the outer end of the last bracket and
     rounds outward, so that neither the bracket's width nor the rounding of d can make the bound too tight.
+
+    Args:
+      mean: empirical means, any shape.
+      pulls: how many answers each is the mean of; without any, the bound is the end of the domain.
+      threshold: such as the paper's beta(t, delta).
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      The bounds, in the arguments' common shape.
+
+    Example:
+      >>> round(float(jr.kl_upper(0.5, 100, 3.0)), 3)
+      0.621
     """
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold)
@@ -33,12 +49,26 @@ def kl_upper(
 
 
 def kl_lower(
-    mean: Float[Array, "..."],
-    pulls: Num[Array, "..."],
-    threshold: Float[Array, "..."] | float,
+    mean: Float[ArrayLike, "..."],
+    pulls: Num[ArrayLike, "..."],
+    threshold: Float[ArrayLike, "..."],
     family: Family | None = None,
 ) -> Float[Array, "..."]:
-    """Lower confidence bound L, never above the true solution; see `kl_upper`."""
+    """Lower confidence bound by bisection: the smallest L <= mean with pulls * d(mean, L) <= threshold, never above it.
+
+    Args:
+      mean: empirical means, any shape.
+      pulls: how many answers each is the mean of; without any, the bound is the end of the domain.
+      threshold: such as the paper's beta(t, delta).
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      The bounds, in the arguments' common shape.
+
+    Example:
+      >>> round(float(jr.kl_lower(0.5, 100, 3.0)), 3)
+      0.379
+    """
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold)
     inner, outer = family.bracket_down(mean, level)
@@ -46,7 +76,9 @@ def kl_lower(
     return jnp.where(some, jnp.maximum(-outward(-mean, width), family.low), family.low)
 
 
-def level_of(mean, pulls, threshold):
+def level_of(
+    mean: Float[ArrayLike, "..."], pulls: Num[ArrayLike, "..."], threshold: Float[ArrayLike, "..."]
+) -> tuple[Float[Array, "..."], Float[Array, "..."], Bool[Array, "..."]]:
     """Threshold per pull, raised by a few units in the last place to cover the rounding of d."""
     mean = jnp.asarray(mean)
     count = jnp.asarray(pulls).astype(mean.dtype)
@@ -56,7 +88,9 @@ def level_of(mean, pulls, threshold):
     return mean, level, some
 
 
-def _bisect(inside, inner, outer):
+def _bisect(
+    inside: Callable[[Float[Array, "..."]], Bool[Array, "..."]], inner: Float[Array, "..."], outer: Float[Array, "..."]
+) -> Float[Array, "..."]:
     """The outer end of the bracket after as many halvings as the dtype has bits to tell apart."""
 
     def halve(_, bracket):
@@ -68,7 +102,7 @@ def _bisect(inside, inner, outer):
     return jax.lax.fori_loop(0, jnp.finfo(outer.dtype).nmant + 3, halve, (inner, outer))[1]
 
 
-def outward(mean, width):
+def outward(mean: Float[Array, "..."], width: Float[Array, "..."]) -> Float[Array, "..."]:
     """Mean + width, rounded up.
 
     Where the bound is close to the domain's end, d depends on (mean - width) / mean, whose rounding is worth several

@@ -19,14 +19,23 @@ ALPHA = 1.1
 
 
 class Design(NamedTuple):
-    """What a confidence sequence may need to know of the sampling rule; all static."""
+    """What a confidence sequence may need to know of the sampling rule; all static.
+
+    Attributes:
+      num_items: K.
+      num_boundaries: c - 1.
+      pulls_per_round: most pulls of one item in a round.
+      single_pulls: whether a critical item is pulled once per boundary and round, as in the paper's Theorem 1.
+
+    Example:
+      >>> jr.LUCBRank(num_items=15, boundaries=(3, 12), delta=0.1).design
+      Design(num_items=15, num_boundaries=2, pulls_per_round=2, single_pulls=True)
+    """
 
     num_items: int
     num_boundaries: int
     pulls_per_round: int = 1
-    """Most pulls of one item in a round."""
     single_pulls: bool = True
-    """Whether a critical item is pulled once per boundary and round, as in the paper's Theorem 1."""
 
 
 class ConfidenceSequence(Protocol):
@@ -56,7 +65,7 @@ class ConfidenceSequence(Protocol):
         means: Float[Array, "K *T"],
         pulls: Int[Array, "K *T"],
         rounds: Int[Array, "*T"],
-        delta: Float[Array, "*T"],
+        delta: Float[Array, "*#T"],
         design: Design,
     ) -> Float[Array, "#K *T"]:
         """The threshold beta, one for all items or one each."""
@@ -71,7 +80,15 @@ class ConfidenceSequence(Protocol):
 class ExplorationRate:
     r"""The paper's rate: $\beta(t, \delta) = \log(k_1 K t^\alpha/\delta) + \log\log(k_1 K t^\alpha/\delta)$.
 
-    Theorem 1 asks for alpha > 1 and a large enough k1; None takes the smallest one it allows (`smallest_k1`).
+    Args:
+      alpha: exponent, above 1.
+      k1: factor; None takes the smallest one that Theorem 1 allows.
+
+    Example:
+      >>> rate = jr.ExplorationRate(alpha=1.5)
+      >>> algorithm = jr.LUCBRank(num_items=3, boundaries=(1,), delta=0.1, confidence=rate)
+      >>> float(algorithm.confidence.alpha)
+      1.5
     """
 
     alpha: Number = leaf(0, default=ALPHA)
@@ -79,7 +96,15 @@ class ExplorationRate:
 
     any_sampling_rule = False
 
-    def threshold(self, *, means, pulls, rounds, delta, design):
+    def threshold(
+        self,
+        *,
+        means: Float[Array, "K *T"],
+        pulls: Int[Array, "K *T"],
+        rounds: Int[Array, "*T"],
+        delta: Float[Array, "*#T"],
+        design: Design,
+    ) -> Float[Array, "#K *T"]:
         """beta(t, delta) of the round t, the same for all items."""
         del pulls
         dtype = means.dtype
@@ -89,7 +114,7 @@ class ExplorationRate:
         log_term = log(k1 * design.num_items) + alpha * log(t) - log(jnp.asarray(delta, dtype))
         return (log_term + log(log_term))[None]
 
-    def check(self, design, family):
+    def check(self, design: Design, family: Family) -> None:
         """Alpha > 1 and k1 as large as Theorem 1 demands."""
         del family
         checks.inside("alpha", self.alpha, 1, float("inf"), "()")
@@ -115,16 +140,29 @@ class Mixture:
         beta = log(K / delta) + log(largest likelihood / mixed likelihood).
 
     There is no t, no alpha and no k1, and nothing changes for batches or for items sampled twice in a round.
+
+    Example:
+      >>> algorithm = jr.LUCBRank(num_items=3, boundaries=(1,), delta=0.1, confidence=jr.Mixture())
+      >>> jr.run(jax.random.key(0), algorithm, jr.BernoulliArms(means=[0.1, 0.9, 0.2])).order[0].item()
+      1
     """
 
     any_sampling_rule = True
 
-    def threshold(self, *, means, pulls, rounds, delta, design):
+    def threshold(
+        self,
+        *,
+        means: Float[Array, "K *T"],
+        pulls: Int[Array, "K *T"],
+        rounds: Int[Array, "*T"],
+        delta: Float[Array, "*#T"],
+        design: Design,
+    ) -> Float[Array, "#K *T"]:
         """Beta of every item, from its own answers alone."""
         del rounds
         return expand_items(log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
 
-    def check(self, design, family):
+    def check(self, design: Design, family: Family) -> None:
         """The mixture is one of Bernoulli likelihoods."""
         del design
         rule = "must be Bernoulli (any rewards in [0, 1]) for mixture confidence bounds"
@@ -144,8 +182,8 @@ def mixture_regret(mean: Float[Array, "..."], pulls: Num[Array, "..."]) -> Float
     return rounding + jnp.log1p(count) / 2 + float(np.log(np.pi / 2) / 2) + remainders
 
 
-def _half_step(x):
-    """X log(1 + 1 / 2x), 0 at x = 0."""
+def _half_step(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x log(1 + 1 / 2x), 0 at x = 0."""
     some = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
     return jnp.where(x > 0, some * jnp.log1p(0.5 / some), 0)
 
@@ -153,8 +191,8 @@ def _half_step(x):
 _STIELTJES = (1 / 12, 1 / 30, 53 / 210, 195 / 371, 22999 / 22737, 29944523 / 19733142, 109535241009 / 48264275462)
 
 
-def _stirling(x):
-    """Log gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2) for x >= 1/2: Stieltjes' continued fraction at x + 2."""
+def _stirling(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2) for x >= 1/2: Stieltjes' continued fraction at x + 2."""
     terms, far = (3 if x.dtype.itemsize == 4 else 7), x + 2
     depth = far
     for term in _STIELTJES[terms - 1 : 0 : -1]:
@@ -179,7 +217,7 @@ def smallest_k1(alpha: Float[Array, "..."], design: Design) -> Float[Array, "...
     return jnp.maximum(k1, batched)
 
 
-def _zeta(s):
+def _zeta(s: Float[Array, "..."]) -> Float[Array, "..."]:
     """Riemann's zeta for s > 1 by Euler-Maclaurin summation from 12 on; off by less than 1e-10 relative."""
     n = 12.0
     head = sum((k**-s for k in range(2, int(n))), start=jnp.ones_like(s))

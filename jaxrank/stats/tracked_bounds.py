@@ -24,6 +24,10 @@ START_BITS = 11
 """Bits of the rounded start; each Newton step doubles the number of right ones."""
 
 
+Widths = tuple[Float[Array, "n *T"], Float[Array, "n *T"]]
+"""Distances from the mean to the bounds, below and above."""
+
+
 class Bounds(NamedTuple):
     """Confidence bounds of all items, and the threshold they were computed for."""
 
@@ -79,18 +83,24 @@ def tracked_bounds(
     else:
         down, up, mean_of, level_of_changed = (gather(table, changed) for table in (*widths, mean, level))
         fresh = _newton(steps, (down, up), mean_of, level_of_changed, family)
-        widths = tuple(set_rows(table, changed, values) for table, values in zip(widths, fresh, strict=True))
+        widths = set_rows(widths[0], changed, fresh[0]), set_rows(widths[1], changed, fresh[1])
     widths = _newton(STEPS_FOR_ALL[mean.dtype.itemsize], widths, mean, level, family)
     return _finish(widths, mean, pulls, threshold, family)
 
 
-def _finish(widths, mean, pulls, threshold, family) -> Bounds:
+def _finish(
+    widths: Widths,
+    mean: Float[Array, "K *T"],
+    pulls: Num[Array, "K *T"],
+    threshold: Float[Array, "#K *T"],
+    family: NewtonBounds,
+) -> Bounds:
     """The bounds, from widths that are nearly right."""
     mean, level, some = level_of(mean, pulls, threshold)
     exponent = jnp.finfo(mean.dtype).nexp
     # Rounded down: next to the domain's end, a width rounded up would leave too few digits of what is beyond it.
-    widths = tuple(jax.lax.reduce_precision((1 - 2**-START_BITS) * width, exponent, START_BITS) for width in widths)
-    down, up = _newton(FINAL_STEPS[mean.dtype.itemsize], widths, mean, level, family)
+    down, up = (jax.lax.reduce_precision((1 - 2**-START_BITS) * width, exponent, START_BITS) for width in widths)
+    down, up = _newton(FINAL_STEPS[mean.dtype.itemsize], (down, up), mean, level, family)
     down, up = family.newton_bound_down(mean, level, down), family.newton_bound_up(mean, level, up)
     return Bounds(
         jnp.where(some, jnp.maximum(-outward(-mean, down), family.low), family.low),
@@ -99,7 +109,9 @@ def _finish(widths, mean, pulls, threshold, family) -> Bounds:
     )
 
 
-def _newton(steps: int, widths, mean, level, family):
+def _newton(
+    steps: int, widths: Widths, mean: Float[Array, "n *T"], level: Float[Array, "n *T"], family: NewtonBounds
+) -> Widths:
     """Better guesses of the widths, below and above."""
     for _ in range(steps):
         widths = family.newton_guess_down(mean, level, widths[0]), family.newton_guess_up(mean, level, widths[1])

@@ -17,12 +17,20 @@ MOST_STEPS = 400
 
 
 class Allocation(NamedTuple):
-    """The characteristic time and the allocation that attains it."""
+    r"""The characteristic time and the allocation that attains it.
+
+    Attributes:
+      time: T*; an algorithm that errs with probability delta takes at least $T^* d(\delta, 1 - \delta)$ samples.
+      weights: w*, the share of samples that each item gets from the best algorithm, shape (K,).
+
+    Example:
+      >>> found = jr.theory.characteristic_time([0.8, 0.5, 0.2], (1,))
+      >>> found.weights.round(2).tolist()
+      [0.49, 0.45, 0.07]
+    """
 
     time: Float[Array, ""]
-    r"""T*: an algorithm that errs with probability delta takes at least $T^* d(\delta, 1 - \delta)$ samples."""
     weights: Float[Array, "K"]
-    """w*: the share of samples that each item gets from the best algorithm."""
 
 
 @in_double
@@ -35,6 +43,18 @@ def characteristic_time(
     clusters; m is the weighted mean. The information is of degree 1 in w, so T* is also the smallest number of samples
     that give every pair one unit of it: a convex problem, solved by Newton steps along a barrier. T* can be
     differentiated in the means; w* is taken as fixed.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      T* and w*.
+
+    Example:
+      >>> round(float(jr.theory.characteristic_time([0.8, 0.5, 0.2], (1,)).time), 1)
+      21.1
     """
     means, order, points, family = ranked(means, boundaries, family)
     require_gaps(means, order, points)

@@ -12,7 +12,7 @@ from jaxrank.core import checks
 from jaxrank.core.boundaries import Boundaries
 from jaxrank.core.ranks import cluster_of_rank
 from jaxrank.stats.families import Family
-from jaxrank.stats.sequences import Design, smallest_k1
+from jaxrank.stats.sequences import ALPHA, Design, smallest_k1
 from jaxrank.theory.allocation import characteristic_time
 from jaxrank.theory.distances import chernoff, ends_of, in_double, kl_distances, nearest, ranked, require_gaps
 
@@ -21,11 +21,20 @@ FIRST_GRID, GRID = 129, 33
 
 
 class Hardness(NamedTuple):
-    """The paper's H* and where its boundary points stand."""
+    """The paper's H* and where its boundary points stand.
+
+    Attributes:
+      value: H*.
+      b: the minimising points, one per boundary, best first; shape (C,).
+
+    Example:
+      >>> found = jr.theory.hardness([0.8, 0.5, 0.2], (1,))
+      >>> round(float(found.value), 1), found.b.round(2).tolist()
+      (162.0, [0.66])
+    """
 
     value: Float[Array, ""]
     b: Float[Array, "C"]
-    """The minimising points, one per boundary, best first."""
 
 
 @in_double
@@ -40,6 +49,19 @@ def hardness(
     An item between two boundaries couples their points, so they form a chain: dynamic programming over a grid finds
     the best points together, and again over finer grids around them. Derivatives in the means hold every point at its
     share of its gap.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      epsilon: the tolerance.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      H* and the points b.
+
+    Example:
+      >>> round(float(jr.theory.hardness([0.8, 0.5, 0.2], (1,), epsilon=0.3).value), 1)
+      45.7
     """
     checks.nonnegative("epsilon", epsilon)
     means, order, points, family = ranked(means, boundaries, family)
@@ -116,6 +138,16 @@ def c0(alpha: Float[ArrayLike, ""]) -> Float[Array, ""]:
 
     The inequality that the theorem asks for also holds near 0, where the proof does not. Newton's method comes down to
     the root from the right, where the difference is convex.
+
+    Args:
+      alpha: exponent of the exploration rate, above 1.
+
+    Returns:
+      The constant.
+
+    Example:
+      >>> round(float(jr.theory.c0(1.1)), 3)
+      4.012
     """
     checks.inside("alpha", alpha, 1, float("inf"), "()")
     factor = 1 + 1 / jnp.e
@@ -129,7 +161,19 @@ def c0(alpha: Float[ArrayLike, ""]) -> Float[Array, ""]:
 
 @in_double
 def k1(alpha: Float[ArrayLike, ""], num_clusters: int) -> Float[Array, ""]:
-    """The smallest k1 for which Theorem 1 holds, one sample per critical item and round; see `LUCBRank`."""
+    """The smallest k1 for which Theorem 1 holds, one sample per critical item and round; see `LUCBRank`.
+
+    Args:
+      alpha: exponent of the exploration rate, above 1.
+      num_clusters: c.
+
+    Returns:
+      The constant.
+
+    Example:
+      >>> round(float(jr.theory.k1(1.1, 3)), 2)
+      1142.68
+    """
     checks.inside("alpha", alpha, 1, float("inf"), "()")
     num_clusters = checks.whole("num_clusters", num_clusters, low=2)
     return smallest_k1(jnp.asarray(alpha, float), Design(num_items=num_clusters, num_boundaries=num_clusters - 1))
@@ -142,12 +186,27 @@ def upper_bound(
     *,
     delta: Float[ArrayLike, ""] = 0.1,
     epsilon: Float[ArrayLike, ""] = 0.0,
-    alpha: Float[ArrayLike, ""] = 1.1,
+    alpha: Float[ArrayLike, ""] = ALPHA,
     family: Family | None = None,
 ) -> Float[Array, ""]:
     r"""Theorem 2: with probability 1 - delta LUCBRank takes at most this many samples.
 
     $2 C_0(\alpha) H^* \log(k_1 K (2 H^*)^\alpha / \delta)$, with the smallest $H^*$ and $k_1$.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      delta: probability of a wrong result, at most.
+      epsilon: the tolerance.
+      alpha: exponent of the exploration rate, above 1.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      A number of samples.
+
+    Example:
+      >>> round(float(jr.theory.upper_bound([0.8, 0.5, 0.2], (1,), delta=0.1)))
+      21843
     """
     checks.probability("delta", delta)
     ordered, _, points, _ = ranked(means, boundaries, family)
@@ -168,6 +227,19 @@ def lower_bound(
     r"""Theorem 3: any algorithm that errs with probability delta at most takes at least this many samples on average.
 
     $\sum_a 1 / \Delta^{KL}(a) \log(1 / (2.4 \delta))$, for epsilon = 0 and delta at most 0.15.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      delta: probability of a wrong result, at most.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      A number of samples.
+
+    Example:
+      >>> round(float(jr.theory.lower_bound([0.8, 0.5, 0.2], (1,), delta=0.1)), 1)
+      15.5
     """
     checks.inside("delta", delta, 0, 0.15, "(]")
     ordered, order, points, family = ranked(means, boundaries, family)
@@ -183,7 +255,21 @@ def sharp_lower_bound(
     delta: Float[ArrayLike, ""] = 0.1,
     family: Family | None = None,
 ) -> Float[Array, ""]:
-    r"""$T^* d(\delta, 1 - \delta)$: a lower bound like Theorem 3's, and the best one as delta goes to 0."""
+    r"""$T^* d(\delta, 1 - \delta)$: a lower bound like Theorem 3's, and the best one as delta goes to 0.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      delta: probability of a wrong result, at most.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      A number of samples.
+
+    Example:
+      >>> round(float(jr.theory.sharp_lower_bound([0.8, 0.5, 0.2], (1,), delta=0.1)), 1)
+      37.1
+    """
     checks.inside("delta", delta, 0, 0.5, "(]")
     delta = jnp.asarray(delta, float)
     wrong = (1 - 2 * delta) * (jnp.log1p(-delta) - jnp.log(delta))

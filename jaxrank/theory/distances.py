@@ -37,17 +37,42 @@ def in_double(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
 @in_double
 def divergence(x: Float[ArrayLike, "..."], y: Float[ArrayLike, "..."], family: Family | None = None) -> Array:
-    """Kullback-Leibler divergence d(x, y) of two means; Bernoulli by default."""
+    """Kullback-Leibler divergence d(x, y) of two means.
+
+    Args:
+      x: means, any shape.
+      y: means, of a shape that goes with it.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      The divergences, in the arguments' common shape.
+
+    Example:
+      >>> round(float(jr.theory.divergence(0.5, 0.75)), 4)
+      0.1438
+    """
     family, (x, y) = _domain(family, x=x, y=y)
     return family.divergence(x, y - x)
 
 
 @in_double
 def chernoff_information(x: Float[ArrayLike, "..."], y: Float[ArrayLike, "..."], family: Family | None = None) -> Array:
-    r"""Chernoff information $d^*(x, y) = d(z^*, x) = d(z^*, y)$ of two means; Bernoulli by default.
+    r"""Chernoff information $d^*(x, y) = d(z^*, x) = d(z^*, y)$ of two means.
 
     In an exponential family with natural parameter $\eta$ and log-partition function A,
     $z^* = (A(y) - A(x)) / (\eta(y) - \eta(x))$. A mean at the end of the domain is its own $z^*$.
+
+    Args:
+      x: means, any shape.
+      y: means, of a shape that goes with it.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      The information, in the arguments' common shape.
+
+    Example:
+      >>> round(float(jr.theory.chernoff_information(0.5, 0.75)), 4)
+      0.0347
     """
     family, (x, y) = _domain(family, x=x, y=y)
     return chernoff(family, x, y)
@@ -127,7 +152,18 @@ def boundary_distances(
 ) -> Float[Array, "K"]:
     r"""The paper's $\Delta^*_b(a)$: Chernoff information between an item's mean and the nearest of the points b.
 
-    One point per boundary, best first, each between the means on its two sides.
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      b: one point per boundary, best first, each between the means on its two sides; shape (C,).
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      One number per item, shape (K,), in the order of `means`.
+
+    Example:
+      >>> jr.theory.boundary_distances([0.8, 0.5, 0.2], (1,), b=[0.65]).round(3).tolist()
+      [0.014, 0.012, 0.117]
     """
     means, order, points, family = ranked(means, boundaries, family)
     b = jnp.asarray(b, float)
@@ -152,7 +188,20 @@ def nearest(means, points, b, family):
 def kl_distances(
     means: Float[ArrayLike, "K"], boundaries: Boundaries, family: Family | None = None
 ) -> Float[Array, "K"]:
-    r"""The paper's $\Delta^{KL}_\kappa(a)$: divergence from an item's mean to the nearest of an adjacent cluster."""
+    r"""The paper's $\Delta^{KL}_\kappa(a)$: divergence from an item's mean to the nearest of an adjacent cluster.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+      boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
+      family: the rewards' family; Bernoulli by default.
+
+    Returns:
+      One number per item, shape (K,), in the order of `means`.
+
+    Example:
+      >>> jr.theory.kl_distances([0.8, 0.5, 0.2], (1,)).round(3).tolist()
+      [0.193, 0.223, 0.832]
+    """
     means, order, points, family = ranked(means, boundaries, family)
     last, first = means[jnp.asarray(points) - 1], means[jnp.asarray(points)]
     (above, has_above), (below, has_below) = ends_of(points, len(means))
@@ -163,7 +212,18 @@ def kl_distances(
 
 @in_double
 def complete_ranking_hardness(means: Float[ArrayLike, "K"]) -> Float[Array, ""]:
-    r"""Sum of $1/\Delta^2$ over the gaps between neighbours: what a full order costs, but for constants and logs."""
+    r"""Sum of $1/\Delta^2$ over the gaps between neighbours: what a full order costs, but for constants and logs.
+
+    Args:
+      means: true mean of every item, shape (K,), in any order.
+
+    Returns:
+      The sum.
+
+    Example:
+      >>> round(float(jr.theory.complete_ranking_hardness([0.8, 0.5, 0.2])), 2)
+      22.22
+    """
     gaps = jnp.diff(jnp.sort(jnp.asarray(means, float)))
     return jnp.sum(1 / (gaps * gaps))
 
