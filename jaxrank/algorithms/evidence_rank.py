@@ -37,8 +37,7 @@ class EvidenceRankState(NamedTuple):
       priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
       rank: rank of every item by its empirical mean, from 0, best first, when the pairs were last updated; shape (K,).
       cost: transport cost of every pair, shape (K, K): the log-likelihood lost if the two were in the wrong order.
-      due: cost from which "the row's item is above the column's" is tested next, shape (K, K); infinite once that is
-        proven, for good.
+      due: cost from which "the row's item is above the column's" is tested next, shape (K, K); infinite once proven.
       active: clusters, but for the last, with pairs still to be proven against lower ones; shape (C,).
       critical: the cheapest such pair of each, which is sampled next; shape (C, 2).
 
@@ -70,8 +69,7 @@ class Certificate(NamedTuple):
       proven: pairs that are proven, shape (K, K).
       log_evidence: evidence now, shape (K, K); it may have been larger when the pair was proven.
       threshold: evidence that proves a pair, log(M / delta).
-      more_samples: samples of the two items that a needed pair will still take, roughly, at the rate at which its cost
-        has grown; shape (K, K).
+      more_samples: estimate of the samples of the two items that a needed pair will still take, shape (K, K).
 
     Example:
       >>> algorithm = jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1)
