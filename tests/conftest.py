@@ -8,6 +8,13 @@ CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
+TRACED_ROOMS = ("core", "stats", "environments", "algorithms", "simulation")
+if os.environ.get("CHECK_TYPES"):  # shapes and types of all arguments and results are what the annotations say
+    import jaxtyping
+
+    checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+    jaxtyping.install_import_hook([f"jaxrank.{room}" for room in TRACED_ROOMS], checker)
+
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 

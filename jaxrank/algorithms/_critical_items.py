@@ -1,6 +1,6 @@
 """What LUCBRank, EvidenceRank and GapRank share: they sample the two critical items of every unsettled boundary."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -14,6 +14,7 @@ from jaxrank.stats.families import Bernoulli, Family
 from jaxrank.stats.sequences import ConfidenceSequence, Design
 
 
+@runtime_checkable
 class CriticalState(Protocol):
     """What the state of such an algorithm has."""
 

@@ -8,10 +8,10 @@ Code keeps to this by reducing over axis 0 and lifting per-trial scalars with `[
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Shaped
+from jaxtyping import Array, Int, Integer, Shaped
 
 
-def row_indices(shape: tuple[int, ...], dtype) -> Int[Array, "K *T"]:
+def row_indices(shape: tuple[int, ...], dtype) -> Integer[Array, "K *T"]:
     """The index along the first axis, at every entry."""
     return jax.lax.broadcasted_iota(dtype, shape, 0)
 

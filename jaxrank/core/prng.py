@@ -2,12 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, Shaped, UInt
+from jaxtyping import Array, Float, Int, Integer, Key, Shaped, UInt
 
 from jaxrank.core.batch_axis import row_indices
 
 
-def fold_in(key: Key[Array, "*T"], number: Int[Array, "*T"]) -> Key[Array, "*T"]:
+def fold_in(key: Key[Array, "*T"], number: Integer[Array, "*T"]) -> Key[Array, "*T"]:
     """`jax.random.fold_in` for every trial."""
     if not _is_threefry(key):
         return each_key(jax.random.fold_in, key, number)

@@ -1,6 +1,6 @@
 """The protocol every ranking algorithm and every environment speaks."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -34,6 +34,7 @@ class Query(NamedTuple):
     mask: Bool[Array, "B *T"]
 
 
+@runtime_checkable
 class State(Protocol):
     """What `run` and `simulate` read from an algorithm's state."""
 
@@ -51,6 +52,7 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
+@runtime_checkable
 class Algorithm(Protocol[S]):
     """A ranking algorithm as a pure state machine: `init`, then `ask` and `tell` until `done`; `order` at any time.
 
@@ -141,6 +143,7 @@ class Algorithm(Protocol[S]):
         del means
 
 
+@runtime_checkable
 class Environment(Protocol):
     """Whatever answers the questions: simulated arms, simulated duels, or one of your own.
 

@@ -19,6 +19,7 @@ from jaxrank.stats.numerics import log, scaled_excess
 Values = Float[Array, "..."]
 
 
+@runtime_checkable
 class Family(Protocol):
     """A one-parameter exponential family of reward distributions, indexed by the mean.
 

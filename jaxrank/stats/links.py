@@ -4,7 +4,7 @@ For a gap x = s_i - s_j, with P(-x) = 1 - P(x): the probability P, its logarithm
 $\mathrm{d} \log P / \mathrm{d}x$ and its curvature $-\mathrm{d}^2 \log P / \mathrm{d}x^2 > 0$, all without overflow.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jaxrank.core.pytrees import pytree_dataclass
 Gap = Float[Array, "..."]
 
 
+@runtime_checkable
 class Link(Protocol):
     """A pairwise model."""
 

@@ -1,6 +1,6 @@
 """Confidence sequences: thresholds that make confidence bounds hold at all times at once."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,7 @@ class Design(NamedTuple):
     single_pulls: bool = True
 
 
+@runtime_checkable
 class ConfidenceSequence(Protocol):
     """A threshold such that, with probability 1 - delta, all bounds of all items hold in all rounds.
 
