@@ -34,7 +34,7 @@ def clusters(order: Int[ArrayLike, "*T K"], boundaries: Boundaries) -> Int[Array
       [1, 1, 0]
     """
     order = _checked_order(order)
-    return cluster_of_rank(_rank_of_item(order), cut_points(order.shape[-1], boundaries))
+    return cluster_of_rank(jnp.argsort(order, axis=-1).astype(order.dtype), cut_points(order.shape[-1], boundaries))
 
 
 def mistakes(
@@ -151,9 +151,7 @@ class Inversions(NamedTuple):
       intra: inverted pairs of items from the same cluster, one number per order.
 
     Example:
-      >>> found = jr.metrics.inversions([1, 2, 0, 3], [0.9, 0.8, 0.2, 0.1], (2,))
-      >>> int(found.inter), int(found.intra)
-      (1, 1)
+      See `inversions`.
     """
 
     inter: Int[Array, "*T"]
@@ -169,10 +167,11 @@ def inversions(order: Int[ArrayLike, "*T K"], means: Float[ArrayLike, "..."], bo
       boundaries: ranks after which a cluster ends, or a rule such as `quantiles(5)`.
 
     Returns:
-      Two numbers per order.
+      Two numbers per order; see `Inversions`.
 
     Example:
-      See `Inversions`.
+      >>> jr.metrics.inversions([1, 2, 0, 3], [0.9, 0.8, 0.2, 0.1], (2,)).inter.item()
+      1
     """
     order, means = _aligned(order, means)
     true_cluster = clusters(jnp.argsort(-means, axis=-1), boundaries)
@@ -279,10 +278,6 @@ def _checked_order(order: Int[ArrayLike, "*T K"]) -> Int[Array, "*T K"]:
             row = values[wrong][0] if values.ndim > 1 else values
             checks.fail("order", "must list every item from 0 to K-1 once, best first", row.tolist())
     return jnp.asarray(order)
-
-
-def _rank_of_item(order: Int[Array, "*T K"]) -> Int[Array, "*T K"]:
-    return jnp.argsort(order, axis=-1).astype(order.dtype)
 
 
 def _inverted(

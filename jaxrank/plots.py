@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Int
 
 from jaxrank.fitting.result import Fit
-from jaxrank.planning.plan import Plan
+from jaxrank.planning.result import Plan
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 """Okabe and Ito's palette, told apart with all common kinds of colour vision."""
@@ -96,7 +96,7 @@ def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
       Nothing.
 
     Example:
-      >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), trials=2, progress=False)
+      >>> plan = jr.plan(jr.BernoulliArms(means=[0.8, 0.5, 0.2]), (1,), epsilons=(0.2,), trials=2, progress=False)
       >>> jr.plots.draw_plan(plan, getfixture("tmp_path") / "plan.png", price=0.05)
     """
     import matplotlib

@@ -1,12 +1,7 @@
-"""Confidence bounds of all items: by bisection, or started from those of the round before, which is faster.
-
-Both forms end with the same Newton steps from a start rounded to a few bits, so that they agree to the last bit in
-nearly every round, and an algorithm makes the same decisions with either.
-"""
+"""Confidence bounds of all items: by bisection, or started from those of the round before, which is faster."""
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
@@ -16,13 +11,8 @@ from jaxrank.stats.kl_bounds import kl_lower, kl_upper, level_of, outward
 
 STEPS_FOR_CHANGED, STEPS_FOR_LARGE_CHANGES = 1, 3
 """Newton steps for items with new answers, besides those that all items take."""
-STEPS_FOR_ALL = {4: 0, 8: 1}
-"""Newton steps for all items before the start is rounded, by size of the float."""
-FINAL_STEPS = {4: 0, 8: 1}
-"""Newton steps from the rounded start, besides the last one, which gives a valid bound."""
-START_BITS = 11
-"""Bits of the rounded start; each Newton step doubles the number of right ones."""
-
+STEPS_FOR_ALL = {4: 0, 8: 2}
+"""Newton steps for all items, by size of the float, besides the last one, which gives a valid bound."""
 
 Widths = tuple[Float[Array, "n *T"], Float[Array, "n *T"]]
 """Distances from the mean to the bounds, below and above."""
@@ -46,9 +36,7 @@ def bisected_bounds(
 ) -> Bounds:
     """`kl_lower` and `kl_upper` of all items."""
     lower, upper = kl_lower(mean, pulls, threshold, family), kl_upper(mean, pulls, threshold, family)
-    if not isinstance(family, NewtonBounds):
-        return Bounds(lower, upper, threshold)
-    return _finish((mean - lower, upper - mean), mean, pulls, threshold, family)
+    return Bounds(lower, upper, threshold)
 
 
 def tracked_bounds(
@@ -65,11 +53,11 @@ def tracked_bounds(
     Between two rounds a bound hardly moves. The others' widths grow with the threshold, nearly as its square root, so
     that a single Newton step (three in 64 bit) is enough where bisection needs one per bit. A changed item takes one
     more, or three more with `large_changes`: several answers at once, or a threshold of its own that jumps with its
-    answers. Every result is on the outer side.
+    answers. Every result is on the outer side, a few roundings from that of bisection.
     """
     if not isinstance(family, NewtonBounds):
         return bisected_bounds(mean, pulls, threshold, family)
-    mean, level, _ = level_of(mean, pulls, threshold)
+    mean, level, some = level_of(mean, pulls, threshold)
     growth = jnp.sqrt(threshold / before.threshold)
     down, up = mean - before.lower, before.upper - mean
     # Where the domain's end is near, a width grows more slowly: at most half of the way.
@@ -84,23 +72,7 @@ def tracked_bounds(
         down, up, mean_of, level_of_changed = (gather(table, changed) for table in (*widths, mean, level))
         fresh = _newton(steps, (down, up), mean_of, level_of_changed, family)
         widths = set_rows(widths[0], changed, fresh[0]), set_rows(widths[1], changed, fresh[1])
-    widths = _newton(STEPS_FOR_ALL[mean.dtype.itemsize], widths, mean, level, family)
-    return _finish(widths, mean, pulls, threshold, family)
-
-
-def _finish(
-    widths: Widths,
-    mean: Float[Array, "K *T"],
-    pulls: Num[Array, "K *T"],
-    threshold: Float[Array, "#K *T"],
-    family: NewtonBounds,
-) -> Bounds:
-    """The bounds, from widths that are nearly right."""
-    mean, level, some = level_of(mean, pulls, threshold)
-    exponent = jnp.finfo(mean.dtype).nexp
-    # Rounded down: next to the domain's end, a width rounded up would leave too few digits of what is beyond it.
-    down, up = (jax.lax.reduce_precision((1 - 2**-START_BITS) * width, exponent, START_BITS) for width in widths)
-    down, up = _newton(FINAL_STEPS[mean.dtype.itemsize], (down, up), mean, level, family)
+    down, up = _newton(STEPS_FOR_ALL[mean.dtype.itemsize], widths, mean, level, family)
     down, up = family.newton_bound_down(mean, level, down), family.newton_bound_up(mean, level, up)
     return Bounds(
         jnp.where(some, jnp.maximum(-outward(-mean, down), family.low), family.low),

@@ -1,6 +1,8 @@
 """One contract over every public algorithm."""
 
 import dataclasses
+import importlib
+import pkgutil
 
 import chex
 import jax
@@ -12,17 +14,35 @@ import jaxrank as jr
 from jaxrank import algorithms
 
 MEANS = np.array([0.85, 0.2, 0.6, 0.4, 0.1])
-CASES = {
-    "LUCBRank": lambda delta: jr.LUCBRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
-    "EvidenceRank": lambda delta: jr.EvidenceRank(num_items=5, boundaries=(1, 3), delta=delta, epsilon=0.2),
-    "GapRank": lambda delta: jr.GapRank(num_items=5, num_clusters=3, delta=delta, epsilon=0.2),
-    "ActiveRanking": lambda delta: jr.ActiveRanking(num_items=5, boundaries=(1, 3), delta=delta, factor="code"),
-    "Quicksort": lambda delta: jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12),
-    "Uniform": lambda delta: jr.Uniform(num_items=5),
-    "ByLikelihood": lambda delta: jr.ByLikelihood(
-        algorithm=jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12), prior=delta
-    ),
+SETTINGS = {"num_items": 5, "boundaries": (1, 3), "epsilon": 0.2}
+"""What an algorithm is given where it has such a field; a delta comes on top."""
+OTHER_SETTINGS = {
+    "GapRank": {"num_clusters": 3},
+    "ActiveRanking": {"factor": "code"},
+    "Quicksort": {"repeats": 12},
+    "ByLikelihood": {"algorithm": jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12)},
 }
+
+
+def algorithms_of_the_package():
+    """Every public algorithm of every public file in `jaxrank/algorithms`, by name."""
+    for module in pkgutil.iter_modules(algorithms.__path__):
+        path = f"jaxrank.algorithms.{module.name}"
+        for name, thing in vars(importlib.import_module(path)).items():
+            if jr.Algorithm in getattr(thing, "__mro__", ()) and thing.__module__ == path and module.name[0] != "_":
+                yield name, thing
+
+
+def with_usual_settings(cls):
+    fields = {field.name for field in dataclasses.fields(cls) if field.init}
+    settings = {name: value for name, value in SETTINGS.items() if name in fields} | OTHER_SETTINGS.get(
+        cls.__name__, {}
+    )
+    number = next((name for name in ("delta", "prior") if name in fields), None)
+    return lambda delta: cls(**settings, **({number: delta} if number else {}))
+
+
+CASES = {name: with_usual_settings(cls) for name, cls in algorithms_of_the_package()}
 MOST = 5_000
 """Samples after which an algorithm that never stops is stopped; the others have ended long before."""
 VARIANTS = {
@@ -47,9 +67,13 @@ VARIANTS = {
 }
 
 
-# In 64 bit the contract is held by each algorithm as it comes.
+# One worker has all tests of an algorithm, and so its compiled programs.
 @pytest.fixture(
-    params=[pytest.param(name, marks=[] if name in CASES else pytest.mark.once) for name in VARIANTS], ids=str
+    params=[
+        pytest.param(name, marks=[pytest.mark.xdist_group(name), *([] if name in CASES else [pytest.mark.slow])])
+        for name in VARIANTS
+    ],
+    ids=str,
 )
 def make(request):
     return VARIANTS[request.param]
@@ -67,9 +91,9 @@ def stops(algorithm):
     return not isinstance(algorithm, jr.Uniform)
 
 
-def test_every_public_algorithm_is_here():
-    public = {name for name in algorithms.__all__ if dataclasses.is_dataclass(getattr(algorithms, name))}
-    assert public == set(CASES)
+def test_every_algorithm_is_public():
+    assert set(CASES) <= set(algorithms.__all__) & set(jr.__all__)
+    assert {"LUCBRank", "EvidenceRank", "Uniform"} <= set(CASES)
 
 
 def host_loop(algorithm, environment, key, turns):
@@ -171,3 +195,55 @@ def test_a_reward_outside_the_domain_is_refused_on_the_host(make, key):
     # What was not asked is not looked at.
     masked = query._replace(mask=query.mask.at[place].set(False))
     algorithm.tell(state, masked, jnp.asarray(reward, float))
+
+
+def any_questions(rng, algorithm, width):
+    """Questions about random items, with random answers to them, some of them masked."""
+    item = jnp.asarray(rng.integers(0, 5, width))
+    opponent = (
+        (item + jnp.asarray(rng.integers(1, 5, width))) % 5 if algorithm.asks_pairs else jnp.full(width, jr.ANYONE)
+    )
+    query = jr.Query(item=item, opponent=opponent, mask=jnp.asarray(rng.random(width) < 0.8))
+    return query, jnp.asarray(rng.random(width) < MEANS[np.asarray(item)], float)
+
+
+def test_answers_to_any_questions_or_only_to_its_own(make, key):
+    """Answers in any order and number are counted, and the state computed anew from their tally is as good."""
+    algorithm = make(0.1)
+    state = algorithm.init(key)
+    if not algorithm.takes_any_questions:
+        with pytest.raises(TypeError, match="takes only answers to its own questions"):
+            algorithm.with_tally(state, state.tally)
+        return
+    rng, tell = np.random.default_rng(0), jax.jit(algorithm.tell)
+    total = np.zeros((2, 5))
+    for width in [1, 3, 150] * 40:
+        query, reward = any_questions(rng, algorithm, width)
+        state = tell(state, query, reward)
+        for items, gain in ((query.item, reward), (query.opponent, 1 - reward))[: 1 + algorithm.asks_pairs]:
+            np.add.at(total[0], np.asarray(items), np.asarray(query.mask))
+            np.add.at(total[1], np.asarray(items), np.asarray(query.mask) * np.asarray(gain))
+    np.testing.assert_array_equal(state.tally.pulls, total[0])
+    np.testing.assert_allclose(state.tally.means * total[0], total[1], rtol=1e-5)
+    anew = algorithm.with_tally(algorithm.init(key), state.tally)
+    chex.assert_trees_all_equal_shapes_and_dtypes(anew, state)
+    np.testing.assert_array_equal(algorithm.order(anew), algorithm.order(state))
+    # Far more answers than a run would have asked for: whoever stops has stopped, either way, and stays stopped.
+    for reached in (state, anew, algorithm.with_tally(state, state.tally)):
+        assert bool(algorithm.done(reached)) == stops(algorithm)
+    assert algorithm.order(state)[0] == np.argmax(MEANS)
+
+
+def test_what_is_proven_stays_proven_when_the_tally_is_replaced(make, key):
+    algorithm = make(0.1)
+    if not (algorithm.takes_any_questions and stops(algorithm)):
+        return
+    state, _ = host_loop(algorithm, environment_of(algorithm), key, 10_000)
+    one_each = jr.Tally.empty((5,)).add(jr.Query(jnp.arange(5), jnp.full(5, jr.ANYONE), jnp.ones(5, bool)), jnp.ones(5))
+    replaced = algorithm.with_tally(state, one_each)
+    if hasattr(state, "proven"):
+        assert bool((replaced.proven | ~state.proven).all())
+        assert int(state.proven.sum()) > 0
+    elif getattr(algorithm, "variant", None) == "literal":
+        assert bool(algorithm.done(replaced))
+    np.testing.assert_array_equal(replaced.tally.pulls, np.ones(5))

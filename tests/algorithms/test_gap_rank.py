@@ -65,6 +65,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_clusters_are_found(name, key):
@@ -145,6 +146,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("name", HARD)
 def test_a_run_ends_wherever_the_answer_is_clear(name, key):

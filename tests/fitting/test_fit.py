@@ -8,6 +8,7 @@ import pytest
 from btl_reference import answers, comparisons, random_graph
 
 import jaxrank as jr
+from jaxrank.core.precision import enable_x64
 from jaxrank.fitting import result as fit_room
 
 pytestmark = pytest.mark.once
@@ -135,7 +136,7 @@ def test_thurstone_scores_satisfy_their_equations():
 def test_pure_scores_under_jit_vmap_and_grad():
     rng = np.random.default_rng(2)
     stack = rng.integers(1, 9, (3, 5, 5)) * (1 - np.eye(5))
-    with jax.enable_x64(True):
+    with enable_x64(True):
         together = jax.jit(jax.vmap(jr.btl_scores))(jnp.asarray(stack))
         for wins, scores in zip(stack, together, strict=True):
             np.testing.assert_allclose(scores, btl_reference.newton_btl(wins), atol=1e-8)
@@ -159,7 +160,7 @@ def test_pure_scores_under_jit_vmap_and_grad():
 def test_many_fits_at_once_from_a_start():
     rng = np.random.default_rng(3)
     stack = rng.integers(1, 9, (45, 6, 6)) * (1 - np.eye(6))
-    with jax.enable_x64(True):
+    with enable_x64(True):
         cold = jr.btl_scores_of_many(jnp.asarray(stack), tolerance=1e-9)
         warm = jr.btl_scores_of_many(jnp.asarray(stack), cold.scores, tolerance=1e-9)
     cold, warm = jax.device_get((cold, warm))

@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 import btl_reference
-import jax
 import numpy as np
 import pytest
 from btl_reference import GRAPHS, comparisons
 from scipy.sparse import csr_array
 
 import jaxrank as jr
+from jaxrank.core.precision import enable_x64
 from jaxrank.data import connectivity
 from jaxrank.fitting import banded, likelihood, solver
 from jaxrank.fitting import fit as fit_room
@@ -93,7 +93,7 @@ def test_newton_on_a_band_finds_what_the_others_find(fit, prior, monkeypatch):
     assert banded.band_of(rows).width < 12
     scores = fit(data, prior=prior).scores
     start = solver.Solution(np.zeros(60), *map(np.asarray, (np.inf, 0, 0, False)))
-    with jax.enable_x64(True):
+    with enable_x64(True):
         found = banded.newton_on_band(banded.band_of(rows), LINKS[fit.__name__[4:]], prior, start, 1e-9)
     assert found.converged
     np.testing.assert_allclose(found.scores, scores, rtol=0, atol=1e-8)
@@ -106,7 +106,7 @@ def test_a_band_whose_curvature_is_lost_says_so():
     """Scores 1,000 apart: every probability is 0 or 1, and nothing pulls them back."""
     rows = comparisons("banded", 20, 400).added_up()
     lost = solver.Solution(1_000.0 * np.arange(20), *map(np.asarray, (np.inf, 0, 0, False)))
-    with jax.enable_x64(True):
+    with enable_x64(True):
         found = banded.newton_on_band(banded.band_of(rows), LINKS["btl"], 0.0, lost, 1e-9)
     assert not found.converged
 
@@ -151,6 +151,7 @@ def test_strong_and_close_agree_with_the_report():
 
 TWO_DEVICES = """
 import jax, numpy as np, jaxrank as jr
+from jaxrank.core.precision import enable_x64
 from jaxrank.fitting import fit as fit_room, likelihood
 from jaxrank.stats.links import LINKS
 rng = np.random.default_rng(0)
@@ -158,7 +159,7 @@ winners = rng.integers(0, 2_000, 200_000)
 losers = (winners + rng.integers(1, 2_000, 200_000)) % 2_000
 data = jr.Comparisons.from_pairs(winners, losers)
 likelihood.CHUNK = 2**16
-with jax.enable_x64(True):
+with enable_x64(True):
     rows = likelihood.data_of(data)
     if jax.device_count() > 1:
         assert len(rows.winners.sharding.device_set) == 2 and not rows.winners.sharding.is_fully_replicated

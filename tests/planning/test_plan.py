@@ -3,6 +3,7 @@ import pytest
 
 import jaxrank as jr
 from jaxrank import metrics
+from jaxrank.core.precision import enable_x64
 from jaxrank.planning import plan as planning
 from jaxrank.stats.sequences import Design
 
@@ -62,10 +63,9 @@ def test_uniform_samples_by_hand():
     pulls = int(plan.forecasts[0].uniform) // 4
 
     def overlap(pulls):
-        import jax
         import jax.numpy as jnp
 
-        with jax.enable_x64(True):
+        with enable_x64(True):
             beta = rate.threshold(
                 means=jnp.zeros(4),
                 pulls=jnp.zeros(4, int),

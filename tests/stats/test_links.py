@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
+from jaxrank.core.precision import enable_x64
 from jaxrank.stats.links import LINKS
 
 pytestmark = pytest.mark.once
@@ -16,7 +17,7 @@ GAPS = np.concatenate([np.linspace(-30, 30, 61), [-1e-6, 1e-6]])
 def test_probability_slope_and_curvature(name):
     """Against SciPy, and slope and curvature against each other's definition."""
     link = LINKS[name]
-    with jax.enable_x64(True):
+    with enable_x64(True):
         gaps = jnp.asarray(GAPS)
         found = [np.asarray(f(gaps)) for f in (link.probability, link.log_probability, link.slope, link.curvature)]
         by_rule = [np.asarray(jax.vmap(jax.grad(f))(gaps)) for f in (link.log_probability, link.slope)]

@@ -90,7 +90,7 @@ def test_every_algorithm_and_environment_is_here():
 
 @pytest.mark.parametrize(
     ("name", "ways"),
-    [(name, "a few ways") for name in USUAL]
+    [(name, "a few ways") for name in ("EvidenceRank", "LUCBRank", "ByLikelihood")]
     + [pytest.param(name, "many ways", marks=pytest.mark.slow) for name in CASES],
 )
 def test_alone_and_in_every_batch(name, ways, monkeypatch):

@@ -8,6 +8,7 @@ from scipy.optimize import brentq, linprog, minimize
 
 import jaxrank as jr
 from jaxrank import theory
+from jaxrank.core.precision import enable_x64
 
 pytestmark = pytest.mark.once
 
@@ -20,12 +21,7 @@ DIVERGENCES = {
     "Poisson": lambda x, y: y - x + x * np.log(x / y),
     "Exponential": lambda x, y: x / y - 1 - np.log(x / y),
 }
-FAMILIES = {
-    "Bernoulli": jr.Bernoulli(),
-    "Gaussian": jr.Gaussian(sigma=0.7),
-    "Poisson": jr.Poisson(),
-    "Exponential": jr.Exponential(),
-}
+FAMILIES = dict(zip(DIVERGENCES, (jr.Bernoulli(), jr.Gaussian(sigma=0.7), jr.Poisson(), jr.Exponential()), strict=True))
 
 
 def chernoff(d, x, y):
@@ -154,6 +150,7 @@ def least_cost(means, cuts, epsilon):
     return min(minimize(cost, start, method="Nelder-Mead", options=options).fun for start in starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 @pytest.mark.parametrize("edges", [False, True])
 def test_hardness_against_a_brute_force_search(epsilon, edges):
@@ -237,6 +234,7 @@ def test_the_order_of_the_items_does_not_matter():
     np.testing.assert_array_equal(theory.kl_distances(means, (3, 12)), straight[mixed])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "quantity",
     [
@@ -249,7 +247,7 @@ def test_the_order_of_the_items_does_not_matter():
 )
 def test_derivatives_and_vmap(quantity):
     means = np.asarray([0.8, 0.57, 0.45, 0.21])
-    with jax.enable_x64(True):
+    with enable_x64(True):
         slope = np.asarray(jax.grad(quantity)(jnp.asarray(means)))
         many = jax.jit(jax.vmap(quantity))(jnp.stack([jnp.asarray(means), jnp.asarray(means[::-1])]))
     for item in range(4):
@@ -260,7 +258,7 @@ def test_derivatives_and_vmap(quantity):
 
 
 def test_traced_values_keep_the_precision_of_the_caller():
-    with jax.enable_x64(False):
+    with enable_x64(False):
         traced = jax.jit(lambda m: theory.hardness(m, (3, 12), 0.05).value)(jnp.asarray(EXPERIMENT_1))
         assert traced.dtype == jnp.float32
         assert float(traced) == pytest.approx(7847.346, rel=1e-3)
