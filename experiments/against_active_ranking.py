@@ -74,7 +74,7 @@ def ratios(mine: np.ndarray, theirs: np.ndarray, my_marks, their_marks, config: 
 
 def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Ratios of samples, by instance and alpha."""
-    arms, duels = jr.BernoulliArms(means=EXPERIMENT_1), jr.Duels.btl(recorder.street_view.scores)
+    arms, duels = jr.BernoulliArms(means=EXPERIMENT_1), jr.Duels.btl(recorder.scores)
     street_view = dataclasses.replace(config, trials=config.street_view_trials)
     result = {}
     for name, environment, cuts, setting, budgets in [

@@ -48,7 +48,7 @@ def contestants(items: int, delta: float) -> dict[str, jr.Algorithm]:
 def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Kendall tau distances, and the differences between partners."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(recorder.street_view.scores)
+    duels = jr.Duels.btl(recorder.scores)
     means, errors = np.asarray(duels.means), {}
     for name, algorithm in contestants(duels.num_items, config.delta).items():
         runs = recorder.simulate(name, algorithm, duels, config, record_at=marks, max_samples=marks[-1])

@@ -4,6 +4,7 @@ python experiments/constants.py [--quick] [--out DIR]
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import figure
 import numpy as np
@@ -26,7 +27,7 @@ class Config:
     seed: int = 7
 
 
-def contestants(config: Config) -> dict[str, jr.Algorithm]:
+def contestants(config: Config) -> Mapping[str, jr.Algorithm]:
     """All that are compared, by name."""
     setting = {"num_items": 15, "boundaries": TOP_AND_BOTTOM_3, "delta": config.delta}
     named = {

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,13 @@ class Recorder:
     street_view: Instance | None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
 
+    @property
+    def scores(self) -> np.ndarray:
+        """The street-view scores."""
+        if self.street_view is None:
+            raise ValueError("street_view must be given to an experiment on street-view scores, got None")
+        return self.street_view.scores
+
     def simulate(
         self, name: str, algorithm, environment, config, *, trials: int | None = None, key=None, **settings
     ) -> jr.Runs:
@@ -75,7 +82,7 @@ class Recorder:
         return runs
 
 
-def rates(wrong: np.ndarray) -> dict[str, list[float]]:
+def rates(wrong: np.ndarray) -> dict[str, Any]:
     """Share of trials (first axis) that are wrong, with Wilson's 95% intervals."""
     wrong = np.asarray(wrong)
     ends = [jr.metrics.wilson_interval(int(count), len(wrong)) for count in wrong.sum(axis=0)]
@@ -105,7 +112,7 @@ def span(value: float, low: float, high: float, digits: int = 3) -> str:
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def table(title: str, columns: Sequence[str], rows: dict[str, Sequence[str]]) -> str:
+def table(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     """Text in columns."""
     widths = [max(len(str(row[place])) for row in [columns, *rows.values()]) for place in range(len(columns))]
     first = max(len(name) for name in [title, *rows])

@@ -34,7 +34,7 @@ def ratio(mine: np.ndarray, theirs: np.ndarray) -> dict[str, list[float]]:
 def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Ratios of mean inversions."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(recorder.street_view.scores)
+    duels = jr.Duels.btl(recorder.scores)
     items, means = duels.num_items, np.asarray(duels.means)
     contestants = {"Uniform": jr.Uniform(num_items=items)} | {
         f"LUCBRank, alpha {alpha:g}": jr.LUCBRank(num_items=items, boundaries=PENTILES, delta=config.delta, alpha=alpha)

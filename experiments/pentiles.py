@@ -42,7 +42,7 @@ def contestants(items: int, delta: float) -> dict[str, jr.Algorithm]:
 def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Mistake probabilities of the running order."""
     marks = figure.marks(config.duels, config.marks)
-    duels = jr.Duels.btl(recorder.street_view.scores)
+    duels = jr.Duels.btl(recorder.scores)
     means, curves = np.asarray(duels.means), {}
     for name, algorithm in contestants(duels.num_items, config.delta).items():
         runs = recorder.simulate(name, algorithm, duels, config, record_at=marks, max_samples=marks[-1])

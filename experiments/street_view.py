@@ -25,7 +25,7 @@ class Config:
 
 def compute(config: Config, recorder: figure.Recorder) -> dict:
     """Scores, Borda scores and the gaps between neighbours."""
-    scores = np.asarray(recorder.street_view.scores)
+    scores = np.asarray(recorder.scores)
     borda = np.sort(np.asarray(jr.Duels.btl(scores).means, float))[::-1]
     gaps = -np.diff(borda)
     return {

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.boundaries import Boundaries, cut_points

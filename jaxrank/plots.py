@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 
 from jaxrank.fitting.result import Fit
 from jaxrank.planning.result import Plan

@@ -1,32 +1,26 @@
 """What LUCBRank, EvidenceRank and GapRank share: they sample the two critical items of every unsettled boundary."""
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import row_indices
-from jaxrank.core.protocol import ANYONE, Algorithm, Number, Query
+from jaxrank.core.protocol import ANYONE, Algorithm, Number, Query, State
 from jaxrank.core.pytrees import leaf, pytree_dataclass, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats.families import Bernoulli, Family
-from jaxrank.stats.sequences import ConfidenceSequence, Design
+from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate
+from jaxrank.stats.tracked_bounds import Bounds, bisected_bounds, tracked_bounds
+
+PAPERS_RATE = ExplorationRate()
 
 
 @runtime_checkable
-class CriticalState(Protocol):
-    """What the state of such an algorithm has."""
-
-    @property
-    def rounds(self) -> Int[Array, "*T"]:
-        """0 until every item was sampled once."""
-        ...
-
-    @property
-    def tally(self) -> Tally:
-        """All answers so far."""
-        ...
+class CriticalState(State, Protocol):
+    """What the state of such an algorithm has; `rounds` is 0 until every item was sampled once."""
 
     @property
     def priority(self) -> Int[Array, "K *T"]:
@@ -44,6 +38,7 @@ class CriticalState(Protocol):
         ...
 
 
+Items = Int[Array, "n *T"]
 S = TypeVar("S", bound=CriticalState)
 
 
@@ -103,11 +98,44 @@ class CriticalItems(Algorithm[S]):
         return ranks.order_of(ranks.ranks(state.tally.means, state.priority))
 
 
-def confidence_threshold(
-    confidence: ConfidenceSequence, design: Design, delta: Number, answers: Tally, rounds: Int[Array, "*T"]
-) -> Float[Array, "#K *T"]:
-    """The threshold of all confidence bounds after these answers."""
-    means: Any = answers.means
-    return confidence.threshold(
-        means=means, pulls=answers.pulls, rounds=rounds, delta=jnp.asarray(delta, means.dtype), design=design
-    )
+@pytree_dataclass
+class ByConfidenceBounds(CriticalItems[S]):
+    """What those have in common that decide by confidence bounds."""
+
+    confidence: ConfidenceSequence = PAPERS_RATE
+
+    @property
+    def design(self) -> Design:
+        """What the confidence sequence needs to know of the sampling rule."""
+        raise NotImplementedError
+
+    @property
+    def takes_any_questions(self) -> bool:
+        """If the confidence bounds hold under any sampling rule, as `Mixture` does and the paper's rate does not."""
+        return self.confidence.any_sampling_rule
+
+    def check(self) -> None:
+        """See `Algorithm`."""
+        checks.probability("delta", self.delta)
+        checks.nonnegative("epsilon", self.epsilon)
+        self.confidence.check(self.design, self.family)
+
+    def threshold(self, answers: Tally, rounds: Int[Array, "*T"]) -> Float[Array, "#K *T"]:
+        """The threshold of all confidence bounds after these answers."""
+        means, delta = answers.means, jnp.asarray(self.delta, answers.sums.dtype)
+        return self.confidence.threshold(
+            means=means, pulls=answers.pulls, rounds=rounds, delta=delta, design=self.design
+        )
+
+    def bounds_by_bisection(self, answers: Tally, rounds: Int[Array, "*T"]) -> Bounds:
+        """The confidence bounds of all items, from their answers alone."""
+        return bisected_bounds(answers.means, answers.pulls, self.threshold(answers, rounds), self.family)
+
+    def next_bounds(
+        self, before: Bounds, answers: Tally, rounds: Int[Array, "*T"], asked: Bool[Array, "*T"], changed: Items
+    ) -> Bounds:
+        """The same, started from the bounds before; only changed items have new answers, if anything was asked."""
+        threshold = self.threshold(answers, rounds)
+        large = self.takes_any_questions or not self.design.single_pulls
+        bounds = tracked_bounds(before, answers.means, answers.pulls, threshold, self.family, changed, large)
+        return jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, before)

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import add_rows

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
 from jaxrank.algorithms._critical_items import CriticalItems
 from jaxrank.core import checks, ranks

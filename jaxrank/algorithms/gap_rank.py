@@ -5,10 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
-from jaxrank.algorithms._critical_items import CriticalItems, confidence_threshold
+from jaxrank.algorithms._critical_items import ByConfidenceBounds
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import gather, row_indices
 from jaxrank.core.prng import permutation
@@ -20,7 +20,7 @@ from jaxrank.stats.families import Bernoulli
 from jaxrank.stats.gaps import Clusters, Limits, Sizes
 from jaxrank.stats.numerics import TIE
 from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate, Mixture
-from jaxrank.stats.tracked_bounds import Bounds, bisected_bounds, no_bounds, tracked_bounds
+from jaxrank.stats.tracked_bounds import Bounds, no_bounds
 
 FOR_BERNOULLI = Mixture()
 """The confidence sequence where none is given and rewards lie in [0, 1]."""
@@ -90,7 +90,7 @@ class Clustering(NamedTuple):
 
 
 @pytree_dataclass
-class GapRank(CriticalItems[GapRankState]):
+class GapRank(ByConfidenceBounds[GapRankState]):
     """Coarse ranking with boundaries that are found, not given: the clustering with the widest gaps.
 
     It looks for the boundaries, within the limits, at which the gap between neighbouring items is widest on average.
@@ -143,17 +143,6 @@ class GapRank(CriticalItems[GapRankState]):
         pulls = self.pulls_per_item * (1 if self.sample_once else 2 * self.limits.most)
         return Design(self.num_items, 2 * self.limits.most, pulls, single_pulls=pulls == 1)
 
-    @property
-    def takes_any_questions(self) -> bool:
-        """If the confidence bounds hold under any sampling rule, as `Mixture` does and the paper's rate does not."""
-        return self.confidence.any_sampling_rule
-
-    def check(self) -> None:
-        """See `Algorithm`."""
-        checks.probability("delta", self.delta)
-        checks.nonnegative("epsilon", self.epsilon)
-        self.confidence.check(self.design, self.family)
-
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """Equal items at the best boundaries are never told apart; nor, with epsilon = 0, clusterings equally good."""
         values, tolerance = checks.concrete(means), checks.concrete(self.epsilon)
@@ -172,19 +161,17 @@ class GapRank(CriticalItems[GapRankState]):
         """See `Algorithm`."""
         answers = Tally.empty((self.num_items, *key.shape))
         rounds = jnp.zeros(key.shape, answers.pulls.dtype)
-        bounds = no_bounds(answers.sums, self.family, self._threshold(answers, rounds))
+        bounds = no_bounds(answers.sums, self.family, self.threshold(answers, rounds))
         return self._standing(rounds, answers, permutation(key, self.num_items), bounds)
 
     def tell(self, state: GapRankState, query: Query, reward: Float[Array, "B *T"]) -> GapRankState:
         """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
         answers, rounds, asked = self.count(state, query, reward)
-        threshold = self._threshold(answers, rounds)
         if query.item.shape[0] > 4 * self.limits.most * self.pulls_per_item:
-            bounds = bisected_bounds(answers.means, answers.pulls, threshold, self.family)
+            bounds = self.bounds_by_bisection(answers, rounds)
         else:
             everyone = row_indices(answers.pulls.shape, query.item.dtype)
-            bounds = tracked_bounds(state.bounds, answers.means, answers.pulls, threshold, self.family, everyone, True)
-            bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
+            bounds = self.next_bounds(state.bounds, answers, rounds, asked, everyone)
         return self._standing(rounds, answers, state.priority, bounds)
 
     def with_tally(self, state: GapRankState, tally: Tally) -> GapRankState:
@@ -192,7 +179,7 @@ class GapRank(CriticalItems[GapRankState]):
         if not self.takes_any_questions:
             return super().with_tally(state, tally)
         rounds = self.rounds_with(state, tally)
-        bounds = bisected_bounds(tally.means, tally.pulls, self._threshold(tally, rounds), self.family)
+        bounds = self.bounds_by_bisection(tally, rounds)
         return self._standing(rounds, tally, state.priority, bounds)
 
     def _standing(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
@@ -234,12 +221,14 @@ class GapRank(CriticalItems[GapRankState]):
             critical=jnp.stack(critical, axis=1),
         )
 
-    def _threshold(self, answers: Tally, rounds: Int[Array, "*T"]) -> Float[Array, "#K *T"]:
-        return confidence_threshold(self.confidence, self.design, self.delta, answers, rounds)
-
     def found_boundaries(self, state: GapRankState) -> Int[Array, "C *T"]:
         """See `Algorithm`."""
         return state.leader.boundaries
+
+    def best_boundaries(self, means: Float[ArrayLike, "K"]) -> tuple[int, ...]:
+        """The boundaries to be found on items with these true means."""
+        step = jnp.asarray(np.diff(np.sort(-np.asarray(means))), float)
+        return tuple(int(cut) for cut in gaps.best_clustering(step, self.limits).boundaries if cut < self.num_items)
 
     def clusters(self, state: GapRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""

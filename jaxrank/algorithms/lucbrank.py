@@ -3,12 +3,11 @@
 import dataclasses
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
-from jaxrank.algorithms._critical_items import CriticalItems, confidence_threshold
+from jaxrank.algorithms._critical_items import PAPERS_RATE, ByConfidenceBounds
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import expand_items, row_indices
 from jaxrank.core.boundaries import as_given, cut_points, require_gaps
@@ -17,10 +16,8 @@ from jaxrank.core.protocol import Number, Query
 from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats.numerics import TIE
-from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate
-from jaxrank.stats.tracked_bounds import Bounds, bisected_bounds, no_bounds, tracked_bounds
-
-PAPERS_RATE = ExplorationRate()
+from jaxrank.stats.sequences import Design, ExplorationRate
+from jaxrank.stats.tracked_bounds import Bounds, no_bounds
 
 
 class LUCBRankState(NamedTuple):
@@ -52,7 +49,7 @@ class LUCBRankState(NamedTuple):
 
 
 @pytree_dataclass
-class LUCBRank(CriticalItems[LUCBRankState]):
+class LUCBRank(ByConfidenceBounds[LUCBRankState]):
     """(epsilon, delta)-PAC coarse ranking by lower and upper confidence bounds.
 
     In every round it samples, at every active boundary, the two items most likely to stand on the wrong side: the
@@ -83,7 +80,6 @@ class LUCBRank(CriticalItems[LUCBRankState]):
     """
 
     boundaries: tuple[int, ...] = static(converter=as_given)
-    confidence: ConfidenceSequence = PAPERS_RATE
     variant: Literal["literal", "provable"] = static(
         default="literal", converter=checks.one_of("variant", "literal", "provable")
     )
@@ -108,17 +104,6 @@ class LUCBRank(CriticalItems[LUCBRankState]):
         count, pulls = len(self.boundaries), self.pulls_per_item
         return Design(self.num_items, count, pulls * (1 if self.sample_once else count), single_pulls=pulls == 1)
 
-    @property
-    def takes_any_questions(self) -> bool:
-        """If the confidence bounds hold under any sampling rule, as `Mixture` does and the paper's rate does not."""
-        return self.confidence.any_sampling_rule
-
-    def check(self) -> None:
-        """See `Algorithm`."""
-        checks.probability("delta", self.delta)
-        checks.nonnegative("epsilon", self.epsilon)
-        self.confidence.check(self.design, self.family)
-
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
         require_gaps(means, self.boundaries, self.epsilon)
@@ -134,7 +119,7 @@ class LUCBRank(CriticalItems[LUCBRankState]):
             tally=answers,
             priority=priority,
             rank=priority,
-            bounds=no_bounds(answers.sums, self.family, self._threshold(answers, rounds)),
+            bounds=no_bounds(answers.sums, self.family, self.threshold(answers, rounds)),
             active=jnp.ones((count, *key.shape), bool),
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
@@ -142,16 +127,13 @@ class LUCBRank(CriticalItems[LUCBRankState]):
     def tell(self, state: LUCBRankState, query: Query, reward: Float[Array, "B *T"]) -> LUCBRankState:
         """Lines 17-25 of Algorithm 1: update, find the critical items anew, settle boundaries."""
         answers, rounds, asked = self.count(state, query, reward)
-        threshold = self._threshold(answers, rounds)
         if self.bounds == "bisection" or query.item.shape[0] > self._width:
-            bounds = bisected_bounds(answers.means, answers.pulls, threshold, self.family)
+            bounds = self.bounds_by_bisection(answers, rounds)
             rank = ranks.ranks(answers.means, state.priority)
         else:
             everyone = row_indices(state.rank.shape, query.item.dtype)
             changed = query.item if query.item.shape[0] < self.num_items else everyone
-            large = self.takes_any_questions or not self.design.single_pulls
-            bounds = tracked_bounds(state.bounds, answers.means, answers.pulls, threshold, self.family, changed, large)
-            bounds = jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, state.bounds)
+            bounds = self.next_bounds(state.bounds, answers, rounds, asked, changed)
             rank = ranks.updated_ranks(state.rank, answers.means, state.priority, changed)
         return self._settle(state._replace(rounds=rounds, tally=answers, rank=rank, bounds=bounds))
 
@@ -160,7 +142,7 @@ class LUCBRank(CriticalItems[LUCBRankState]):
         if not self.takes_any_questions:
             return super().with_tally(state, tally)
         rounds = self.rounds_with(state, tally)
-        bounds = bisected_bounds(tally.means, tally.pulls, self._threshold(tally, rounds), self.family)
+        bounds = self.bounds_by_bisection(tally, rounds)
         rank = ranks.ranks(tally.means, state.priority)
         return self._settle(state._replace(rounds=rounds, tally=tally, rank=rank, bounds=bounds))
 
@@ -185,9 +167,6 @@ class LUCBRank(CriticalItems[LUCBRankState]):
             active=~settled & state.active if self.variant == "literal" else ~settled,
             critical=jnp.stack([last_above, first_below], axis=1),
         )
-
-    def _threshold(self, answers: Tally, rounds: Int[Array, "*T"]) -> Float[Array, "#K *T"]:
-        return confidence_threshold(self.confidence, self.design, self.delta, answers, rounds)
 
     def order(self, state: LUCBRankState) -> Int[Array, "K *T"]:
         """By empirical means."""

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks, ranks
 from jaxrank.core.prng import bits, other_item, permutation

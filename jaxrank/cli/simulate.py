@@ -117,7 +117,7 @@ def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, see
         raise KeyboardInterrupt("interrupted before any trial finished")
     true_means = np.asarray(environment.means)
     if isinstance(algorithm, jr.GapRank):
-        best, found = _found(true_means, runs.found_boundaries, algorithm.limits)
+        best, found = list(algorithm.best_boundaries(true_means)), _counted(runs.found_boundaries, len(values))
         wrong = jr.metrics.gap_mistakes(
             runs.order, runs.found_boundaries, true_means, algorithm.limits, algorithm.epsilon
         )
@@ -156,20 +156,10 @@ def _simulate(values: list[float], duels: bool, algorithm: Any, trials: int, see
     return report, runs
 
 
-def _found(means, found, limits) -> tuple[list[int], list[dict[str, Any]]]:
-    """The boundaries with the widest gaps in truth, and those that were found with how often, most often first."""
-    import jax.numpy as jnp
-    import numpy as np
-
-    from jaxrank.stats import gaps
-
-    def plain(boundaries) -> tuple[int, ...]:
-        return tuple(int(cut) for cut in boundaries if cut < limits.num_items)
-
-    best = gaps.best_clustering(jnp.asarray(np.diff(np.sort(-means))), limits)
-    counts = collections.Counter(plain(row) for row in found)
-    rows = [{"boundaries": list(cuts), "trials": count} for cuts, count in counts.most_common()]
-    return list(plain(best.boundaries)), rows
+def _counted(found: Any, num_items: int) -> list[dict[str, Any]]:
+    """The boundaries that were found, and in how many trials, most often first."""
+    counts = collections.Counter(tuple(int(cut) for cut in row if cut < num_items) for row in found)
+    return [{"boundaries": list(cuts), "trials": count} for cuts, count in counts.most_common()]
 
 
 def _table(report: dict[str, Any], *, default: bool) -> str:

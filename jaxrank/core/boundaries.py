@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 

@@ -3,14 +3,15 @@
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import ArrayLike
 
 ANYONE = -1
 """As an opponent: a plain pull, or a duel with a uniformly random other item."""
 
 
-Number = Float[Array, "*I"] | float
+Number = Float[Array, "*I"] | Float[np.ndarray, "*I"] | float
 """A setting such as delta: one number, or one per instance with a leading axis."""
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
@@ -96,9 +95,6 @@ def pytree_dataclass(cls: C) -> C:
     cls.__post_init__ = convert
     cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     fields = dataclasses.fields(cls)
-    for name, annotation in inspect.get_annotations(cls).items():
-        if isinstance(annotation, dataclasses.InitVar):  # an argument is no attribute, but its default would be one
-            delattr(cls, name)
     fixed = [field.name for field in fields if field.metadata.get("static")]
     varying = [field.name for field in fields if not field.metadata.get("static")]
 

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+import numpy as np
 from jaxtyping import Array, Float, Key
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items, gather
@@ -26,7 +27,7 @@ class _Arms:
     @property
     def num_items(self) -> int:
         """How many items there are, K."""
-        return jnp.shape(self.means)[-1]
+        return np.shape(self.means)[-1]
 
     @property
     def family(self) -> Family:
@@ -36,7 +37,7 @@ class _Arms:
     def check(self) -> None:
         """Raise `ValueError` unless there are at least two means, all in the family's domain."""
         self.family.check_means("means", self.means)
-        shape = jnp.shape(self.means)
+        shape = np.shape(self.means)
         checks.require(1 <= len(shape) <= 2, "means", "must be one number per item (or a stack of such)", shape)
         checks.require(shape[-1] >= 2, "means", "must name at least two items", shape[-1])
 

@@ -10,8 +10,9 @@ from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items, gather
@@ -106,7 +107,7 @@ class Duels(_Meetings):
     @property
     def num_items(self) -> int:
         """How many items there are."""
-        return jnp.shape(self.probabilities)[-1]
+        return np.shape(self.probabilities)[-1]
 
     def win_probability(self, item: Int[Array, "B *T"], opponent: Int[Array, "B *T"]) -> Float[Array, "B *T"]:
         """The matrix entry."""
@@ -114,7 +115,7 @@ class Duels(_Meetings):
 
     def check(self) -> None:
         """A K x K matrix of probabilities with P_ij + P_ji = 1; the diagonal is not looked at."""
-        shape = jnp.shape(self.probabilities)
+        shape = np.shape(self.probabilities)
         square = 2 <= len(shape) <= 3 and shape[-1] == shape[-2]
         checks.require(square, "probabilities", "must be a K x K matrix (or a stack of such)", f"shape {shape}")
         checks.require(shape[-1] >= 2, "probabilities", "must name at least two items", shape[-1])
@@ -209,7 +210,7 @@ class ScoredDuels(_Meetings):
     @property
     def num_items(self) -> int:
         """How many items there are."""
-        return jnp.shape(self.scores)[-1]
+        return np.shape(self.scores)[-1]
 
     def win_probability(self, item: Int[Array, "B *T"], opponent: Int[Array, "B *T"]) -> Float[Array, "B *T"]:
         """The model's link of the two scores."""
@@ -221,7 +222,7 @@ class ScoredDuels(_Meetings):
 
     def check(self) -> None:
         """Finite scores of at least two items; a noise that the model allows."""
-        shape = jnp.shape(self.scores)
+        shape = np.shape(self.scores)
         checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
         checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
         checks.inside("scores", self.scores, -MOST, MOST)

@@ -7,8 +7,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.precision import enable_x64

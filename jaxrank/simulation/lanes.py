@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks, prng
 from jaxrank.simulation.cpu_kernel import compiler_options, one_kernel

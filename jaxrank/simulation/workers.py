@@ -181,46 +181,71 @@ def next_rounds(rounds: int, share_over: float, seconds: float) -> int:
     return min(rounds * 2, 2**20) if share_over < 0.02 and seconds < 0.1 else rounds
 
 
+class RecordedOrders:
+    """Orders of every lane of a worker at the sample budgets that it has passed."""
+
+    def __init__(self, task: Task, num_items: int, dtype: Any):
+        self._budgets = task.marks
+        self._targets = np.append(task.marks, task.limit)
+        self._passed = np.zeros(task.width, int)
+        self._orders = np.zeros((task.width, len(task.marks), num_items), dtype)
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The budget that each lane passes next."""
+        return self._targets[self._passed]
+
+    def record(self, order: np.ndarray, live: np.ndarray, over: np.ndarray, samples: np.ndarray) -> None:
+        """Keep the orders of lanes that have passed a budget; a finished lane has passed all of them."""
+        for position, budget in enumerate(self._budgets):
+            reached = live & (self._passed <= position) & (over | (samples >= budget))
+            self._orders[reached, position] = order[reached]
+            self._passed[reached] = position + 1
+
+    def take(self, over: np.ndarray) -> np.ndarray:
+        """The orders of these lanes, which begin anew."""
+        self._passed[over] = 0
+        return self._orders[over]
+
+
 def work(queue: JobQueue, task: Task) -> None:
     """Keep a row of lanes busy until the queue has no more jobs."""
-    width, plan, program = task.width, task.plan, task.program
-    targets = np.append(task.marks, task.limit)
-    orders = np.zeros((width, *queue.rows["recorded_orders"].shape[1:]), queue.rows["recorded_orders"].dtype)
-    job = queue.take(width)
+    job = queue.take(task.width)
     if (job == IDLE).all():
         return
-    mark = np.zeros(width, int)
+    orders = queue.rows["order"]
+    recorded = RecordedOrders(task, orders.shape[1], orders.dtype)
     rounds = 64 if task.chunk_rounds is None else task.chunk_rounds
     with queue.compile_lock:
         row = _compile_and_fill(job, task)
     while (job != IDLE).any() and not queue.stop.is_set():
         live = job != IDLE
-        target = np.where(live, targets[mark], 0)  # an idle lane is at its target at once
+        target = np.where(live, recorded.targets, 0)  # an idle lane is at its target at once
         start = time.monotonic()
-        row, standing = lanes.chunk(row, _counts(target), _counts(task.limit), _counts(rounds), program, plan)
-        samples = np.asarray(standing.samples)
-        over = live & (np.asarray(standing.done) | (samples >= task.limit))
+        row, status = lanes.chunk(row, _counts(target), _counts(task.limit), _counts(rounds), task.program, task.plan)
+        samples = np.asarray(status.samples)
+        over = live & (np.asarray(status.done) | (samples >= task.limit))
         if task.chunk_rounds is None:
             rounds = next_rounds(rounds, over.mean(), time.monotonic() - start)
         if not (over | (live & (samples >= target))).any():
             continue
         with queue.order_lock:
-            row, standing = jax.block_until_ready(lanes.results(row, program, plan))
-        seen = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in standing._asdict().items()}
-        for position, budget in enumerate(task.marks):
-            reached = live & (mark <= position) & (over | (samples >= budget))
-            orders[reached, position] = seen["order"][reached]
-            mark[reached] = position + 1
+            row, results = jax.block_until_ready(lanes.results(row, task.program, task.plan))
+        found = {name: np.moveaxis(np.asarray(value), -1, 0) for name, value in results._asdict().items()}
+        recorded.record(found["order"], live, over, samples)
         if over.any():
-            queue.submit(
-                job[over], {**{name: value[over] for name, value in seen.items()}, "recorded_orders": orders[over]}
-            )
+            finished = {name: value[over] for name, value in found.items()}
+            queue.submit(job[over], {**finished, "recorded_orders": recorded.take(over)})
             job[over] = queue.take(int(over.sum()))
-            mark[over] = 0
-            fresh = over & (job != IDLE)
-            if fresh.any():
-                jobs = _counts(np.maximum(job, 0))
-                row = lanes.refill(row, fresh, jobs, task.key, task.num_trials, program, plan)
+            row = _refill(row, over & (job != IDLE), job, task)
+
+
+def _refill(row: lanes.Lanes, fresh: np.ndarray, job: np.ndarray, task: Task) -> lanes.Lanes:
+    """New trials in the lanes marked as fresh, if any."""
+    if not fresh.any():
+        return row
+    jobs = _counts(np.maximum(job, 0))
+    return lanes.refill(row, fresh, jobs, task.key, task.num_trials, task.program, task.plan)
 
 
 def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
@@ -233,6 +258,6 @@ def _compile_and_fill(job: np.ndarray, task: Task) -> lanes.Lanes:
     return jax.block_until_ready(lanes.results(row, program, plan))[0]
 
 
-def _counts(value) -> np.ndarray:
+def _counts(value: Any) -> np.ndarray:
     """Counts in the type that JAX uses for them, so that every call meets the same compiled program."""
     return np.asarray(value, jnp.result_type(int))

@@ -1,8 +1,8 @@
 """The Bernoulli family, with Newton steps towards its confidence bounds."""
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.pytrees import pytree_dataclass

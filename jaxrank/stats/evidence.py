@@ -12,10 +12,11 @@ p_a <= p_b. By Ville's inequality it then ever exceeds log(1/x) with probability
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Num
+from numpy.typing import ArrayLike
 
 from jaxrank.core.batch_axis import expand_items, gather
+from jaxrank.core.protocol import Number
 from jaxrank.core.tally import Tally
 from jaxrank.stats.families import Family
 from jaxrank.stats.numerics import log
@@ -151,7 +152,7 @@ def transport_costs(
     answers: Tally,
     rank: Int[Array, "K *T"],
     item: Int[Array, "B *T"],
-    epsilon: Float[Array, ""] | float,
+    epsilon: Number,
     family: Family,
 ) -> Float[Array, "B K *T"]:
     """What each pair of these items with all others would lose of its log-likelihood in the wrong order.

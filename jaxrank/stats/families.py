@@ -7,8 +7,8 @@ logarithms, loses its digits when intervals are short.
 from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.batch_axis import expand_items

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Num
+from numpy.typing import ArrayLike
 
 from jaxrank.stats.families import Bernoulli, Family
 

@@ -6,14 +6,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from jaxrank.core.boundaries import Boundaries
 from jaxrank.stats.families import Family
 from jaxrank.theory.distances import in_double, in_given_order, ranked, require_gaps
 
-MOST_STEPS = 400
+MAX_STEPS = 400
+"""Newton steps of the barrier method, at most."""
 
 
 class Allocation(NamedTuple):
@@ -62,10 +63,11 @@ def characteristic_time(
 
 
 @functools.partial(jax.jit, static_argnames="points")
-def _characteristic_time(means, order, points, family) -> Allocation:
-    above, below = _pairs(points, len(means))
-    samples, price = _fewest_samples(jax.lax.stop_gradient(means), family, points)
-    information = _information(family, means[above], means[below], samples[above], samples[below])
+def _characteristic_time(
+    means: Float[Array, "K"], order: Int[Array, "K"], points: tuple[int, ...], family: Family
+) -> Allocation:
+    samples, price = _fewest_samples(_pairs(jax.lax.stop_gradient(means), points, family), len(means))
+    information = _pairs(means, points, family).information(samples)
     weakest = jax.lax.stop_gradient(jnp.min(information))
     # Derivatives of the smallest sum are those of the constraints, times their prices.
     change = jnp.sum(price * (jax.lax.stop_gradient(information) - information))
@@ -73,87 +75,109 @@ def _characteristic_time(means, order, points, family) -> Allocation:
     return Allocation(time, in_given_order(samples / jnp.sum(samples), order))
 
 
-def _pairs(points: tuple[int, ...], num_items: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks of all pairs from adjacent clusters."""
-    cuts = (0, *points, num_items)
-    grids = [
-        np.meshgrid(np.arange(cuts[h], cuts[h + 1]), np.arange(cuts[h + 1], cuts[h + 2]), indexing="ij")
-        for h in range(len(points))
-    ]
-    return np.concatenate([a.ravel() for a, _ in grids]), np.concatenate([b.ravel() for _, b in grids])
+class _Pairs(NamedTuple):
+    """Means and indices of all pairs from adjacent clusters; a pair's information is a function of its samples."""
 
+    above: np.ndarray
+    below: np.ndarray
+    high: Float[Array, "P"]
+    low: Float[Array, "P"]
+    family: Family
 
-def _information(family, high, low, samples_high, samples_low):
-    """What so many samples of two items say about which is better."""
-    middle = (samples_high * high + samples_low * low) / (samples_high + samples_low)
-    return samples_high * family.divergence(high, middle - high) + samples_low * family.divergence(low, middle - low)
+    def middle(self, samples: Float[Array, "K"]) -> Float[Array, "P"]:
+        """The weighted mean of the two items, where the pair's information is smallest."""
+        first, second = samples[self.above], samples[self.below]
+        return (first * self.high + second * self.low) / (first + second)
 
+    def divergences(self, samples: Float[Array, "K"]) -> Float[Array, "2 P"]:
+        """From both means to the weighted one: the slopes of the information in the two numbers of samples."""
+        middle = self.middle(samples)
+        return jnp.stack([self.family.divergence(mean, middle - mean) for mean in (self.high, self.low)])
 
-def _fewest_samples(means, family, points):
-    """Samples per item with the smallest sum that give every pair one unit of information, and each pair's price.
+    def information(self, samples: Float[Array, "K"]) -> Float[Array, "P"]:
+        """What so many samples say about which of the two items is better."""
+        slopes = self.divergences(samples)
+        return samples[self.above] * slopes[0] + samples[self.below] * slopes[1]
 
-    Minimises sum(samples) - mu sum(log(information - 1)) for falling mu; the sum is then mu times the number of pairs
-    too large at most. mu falls once a Newton step is short.
-    """
-    above, below = _pairs(points, len(means))
-    high, low, count = means[above], means[below], len(above)
-    exact = means.dtype.itemsize > 4
-
-    def spare(samples):
-        return _information(family, high, low, samples[above], samples[below]) - 1
-
-    def derivatives(samples):
-        """Slope of each pair's information in its two numbers of samples, and its curvature, which has rank one.
+    def curvature_root(self, samples: Float[Array, "K"]) -> Float[Array, "2 P"]:
+        """v such that minus v v' is the second derivative of the information in the two numbers of samples.
 
         The weighted mean is where the slope in m is 0, so it only counts in second order; its own speed there is the
         inverse of the variance.
         """
-        total = samples[above] + samples[below]
-        middle = (samples[above] * high + samples[below] * low) / total
-        slope = jnp.stack([family.divergence(mean, middle - mean) for mean in (high, low)])
+        middle = self.middle(samples)
         zero, one = jnp.zeros_like(middle), jnp.ones_like(middle)
-        _, precision = jax.jvp(lambda step: family.natural_step(middle, step)[0], (zero,), (one,))
-        spread = jnp.sqrt(precision / total)
-        off = jnp.stack([(high - middle) * spread, (low - middle) * spread])
-        return slope, off
+        _, precision = jax.jvp(lambda step: self.family.natural_step(middle, step)[0], (zero,), (one,))
+        spread = jnp.sqrt(precision / (samples[self.above] + samples[self.below]))
+        return jnp.stack([self.high - middle, self.low - middle]) * spread[None]
 
-    def newton(samples, mu):
-        slope, off = derivatives(samples)
-        price = mu / spare(samples)
-        gradient = jnp.ones_like(samples).at[above].add(-price * slope[0]).at[below].add(-price * slope[1])
-        matrix = jnp.zeros((len(means), len(means)), means.dtype)
-        for i, first in enumerate((above, below)):
-            for j, second in enumerate((above, below)):
-                amount = price**2 / mu * slope[i] * slope[j] + price * off[i] * off[j]
-                matrix = matrix.at[first, second].add(amount)
-        # In the variables log(samples): their sizes differ by orders of magnitude, and the step keeps them positive.
-        scaled = matrix * samples[:, None] * samples[None]
-        scaled = scaled + jnp.finfo(means.dtype).eps * jnp.diag(jnp.diag(scaled))
-        step = -jnp.linalg.solve(scaled, gradient * samples)
-        return step, -jnp.vdot(step, gradient * samples)
 
-    def value(samples, mu):
-        left = spare(samples)
-        inside = jnp.all(left > 0) & jnp.all(samples > 0)
-        return jnp.where(inside, jnp.sum(samples) - mu * jnp.sum(jnp.log(jnp.where(left > 0, left, 1))), jnp.inf)
+def _pairs(means: Float[Array, "K"], points: tuple[int, ...], family: Family) -> _Pairs:
+    """All pairs from adjacent clusters, of means that are ranked."""
+    cuts = (0, *points, len(means))
+    grids = [
+        np.meshgrid(np.arange(cuts[h], cuts[h + 1]), np.arange(cuts[h + 1], cuts[h + 2]), indexing="ij")
+        for h in range(len(points))
+    ]
+    above, below = (np.concatenate([grid[side].ravel() for grid in grids]) for side in (0, 1))
+    return _Pairs(above, below, means[above], means[below], family)
 
-    def turn(carry):
+
+def _fewest_samples(pairs: _Pairs, num_items: int) -> tuple[Float[Array, "K"], Float[Array, "P"]]:
+    """Samples per item with the smallest sum that give every pair one unit of information, and each pair's price.
+
+    Minimises the barrier function for falling mu; the sum of samples is then mu times the number of pairs too large at
+    most. mu falls once a Newton step is short.
+    """
+    kind, count = pairs.high.dtype, len(pairs.above)
+    tolerance = 1e-11 if kind.itemsize > 4 else 1e-5
+    lengths = 0.5 ** jnp.arange(24, dtype=kind)
+
+    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         samples, mu, steps = carry
-        step, decrement = newton(samples, mu)
-        lengths = 0.5 ** jnp.arange(24, dtype=means.dtype)
-        tries = jax.lax.map(lambda length: value(samples * (1 + length * step), mu), lengths)
-        better = tries <= value(samples, mu)
+        step, decrement = _newton_step(pairs, samples, mu)
+        values = jax.lax.map(lambda length: _barrier(pairs, samples * (1 + length * step), mu), lengths)
+        better = values <= _barrier(pairs, samples, mu)
         length = jnp.where(jnp.any(better), lengths[jnp.argmax(better)], 0)
         near = (decrement < 0.05 * mu) | ~jnp.any(better)
         return samples * (1 + length * step), jnp.where(near, mu / 4, mu), steps + 1
 
-    def going(carry):
+    def going(carry: tuple[Array, Array, Array]) -> Bool[Array, ""]:
         samples, mu, steps = carry
-        return (mu * count > (1e-11 if exact else 1e-5) * jnp.sum(samples)) & (steps < MOST_STEPS)
+        return (mu * count > tolerance * jnp.sum(samples)) & (steps < MAX_STEPS)
 
-    even = _information(family, high, low, jnp.ones_like(high), jnp.ones_like(low))
-    start = jnp.full_like(means, 2) / jnp.min(even)
+    ones = jnp.ones(num_items, kind)
+    start = 2 * ones / jnp.min(pairs.information(ones))
     samples, _, _ = jax.lax.while_loop(going, turn, (start, jnp.sum(start) / count, jnp.zeros((), int)))
-    price = 1 / spare(samples)
+    information = pairs.information(samples)
+    price = 1 / (information - 1)
     # Prices add up to the number of samples, by the degree of the information.
-    return samples, price * jnp.sum(samples) / jnp.sum(price * (spare(samples) + 1))
+    return samples, price * jnp.sum(samples) / jnp.sum(price * information)
+
+
+def _barrier(pairs: _Pairs, samples: Float[Array, "K"], mu: Float[Array, ""]) -> Float[Array, ""]:
+    """sum(samples) - mu sum(log(information - 1)); infinite where a pair has too little information."""
+    spare = pairs.information(samples) - 1
+    inside = jnp.all(spare > 0) & jnp.all(samples > 0)
+    return jnp.where(inside, jnp.sum(samples) - mu * jnp.sum(jnp.log(jnp.where(spare > 0, spare, 1))), jnp.inf)
+
+
+def _newton_step(
+    pairs: _Pairs, samples: Float[Array, "K"], mu: Float[Array, ""]
+) -> tuple[Float[Array, "K"], Float[Array, ""]]:
+    """A Newton step for the barrier function in log(samples), and by how much it promises to fall.
+
+    Numbers of samples differ by orders of magnitude, and a step in their logarithms keeps them positive.
+    """
+    slopes, root = pairs.divergences(samples), pairs.curvature_root(samples)
+    price = mu / (pairs.information(samples) - 1)
+    sides = (pairs.above, pairs.below)
+    gradient, matrix = jnp.ones_like(samples), jnp.zeros((len(samples), len(samples)), samples.dtype)
+    for i, first in enumerate(sides):
+        gradient = gradient.at[first].add(-price * slopes[i])
+        for j, second in enumerate(sides):
+            matrix = matrix.at[first, second].add(price**2 / mu * slopes[i] * slopes[j] + price * root[i] * root[j])
+    scaled = matrix * samples[:, None] * samples[None]
+    scaled = scaled + jnp.finfo(samples.dtype).eps * jnp.diag(jnp.diag(scaled))
+    step = -jnp.linalg.solve(scaled, gradient * samples)
+    return step, -jnp.vdot(step, gradient * samples)

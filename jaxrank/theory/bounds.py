@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
 from jaxrank.core.boundaries import Boundaries

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from jaxrank import environments
 from jaxrank.core import checks

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from clusterings import allowed_cuts, plain, value
+from clusterings import allowed_cuts, plain, random_limits, value
 
 import jaxrank as jr
 from jaxrank.stats import gaps

@@ -1,27 +1,11 @@
 """The widest gaps, against trying all clusterings."""
 
-import contextlib
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from clusterings import allowed_cuts, plain, value
+from clusterings import allowed_cuts, plain, random_limits, value
 
 from jaxrank.stats import gaps
-
-
-def random_limits(rng):
-    """Limits that allow something."""
-    for _ in range(1000):
-        items = int(rng.integers(2, 9))
-        clusters = None if rng.random() < 0.4 else int(rng.integers(2, items + 1))
-        smallest = int(rng.integers(1, 4))
-        largest = None if rng.random() < 0.3 else int(rng.integers(1, items + 1))
-        if clusters is not None and rng.random() < 0.3:
-            smallest = [int(size) for size in rng.integers(1, 3, size=clusters)]
-        with contextlib.suppress(ValueError):
-            return gaps.limits(items, clusters, smallest, largest)
-    raise AssertionError("no limits allow anything")
 
 
 @pytest.mark.once

@@ -91,7 +91,8 @@ def test_every_algorithm_and_environment_is_here():
 @pytest.mark.parametrize(
     ("name", "ways"),
     [(name, "a few ways") for name in ("EvidenceRank", "LUCBRank", "ByLikelihood")]
-    + [pytest.param(name, "many ways", marks=pytest.mark.slow) for name in CASES],
+    + [pytest.param(name, "many ways", marks=pytest.mark.slow) for name in USUAL]
+    + [pytest.param(name, "a few ways", marks=pytest.mark.slow) for name in CASES if name not in USUAL],
 )
 def test_alone_and_in_every_batch(name, ways, monkeypatch):
     whole = simulate(name, num_trials=TRIALS)
