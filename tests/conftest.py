@@ -6,7 +6,7 @@ import pytest
 # Compiled programs are shared by all workers and by the programs that tests start, and kept for the next run.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.02")
 
 TRACED_ROOMS = ("core", "stats", "environments", "algorithms", "simulation")
 if os.environ.get("CHECK_TYPES"):  # shapes and types of all arguments and results are what the annotations say

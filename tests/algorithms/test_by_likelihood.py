@@ -42,6 +42,7 @@ def test_answers_are_counted_and_fitted_by_hand(key):
     np.testing.assert_allclose(scores[:2], -scores[2] / 2, atol=2 * TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     "inner",

@@ -99,17 +99,20 @@ def test_every_algorithm_is_public():
 def host_loop(algorithm, environment, key, turns):
     """The machine turned by hand, with the keys that `run` uses."""
     init_key, ask_key, answer_key = jax.random.split(key, 3)
-    ask, tell, draw = jax.jit(algorithm.ask), jax.jit(algorithm.tell), jax.jit(environment.draw)
-    state = algorithm.init(init_key)
-    samples = 0
-    for turn in range(turns):
-        if bool(algorithm.done(state)) or samples == MOST:
-            break
-        query = ask(jax.random.fold_in(ask_key, turn), state)
+
+    @jax.jit
+    def turn_once(state, samples, turn):
+        query = algorithm.ask(jax.random.fold_in(ask_key, turn), state)
         query = query._replace(mask=query.mask & (jnp.cumsum(query.mask) <= MOST - samples))
-        state = tell(state, query, draw(jax.random.fold_in(answer_key, turn), query))
-        samples += int(query.mask.sum())
-    return state, samples
+        state = algorithm.tell(state, query, environment.draw(jax.random.fold_in(answer_key, turn), query))
+        return state, samples + jnp.sum(query.mask), algorithm.done(state)
+
+    state, samples = jax.jit(algorithm.init)(init_key), jnp.zeros((), int)
+    for turn in range(turns):
+        state, samples, done = turn_once(state, samples, turn)
+        if done or samples == MOST:
+            break
+    return state, int(samples)
 
 
 def test_host_loop_equals_compiled_run_and_vmapped_lane(make, key):
@@ -120,9 +123,9 @@ def test_host_loop_equals_compiled_run_and_vmapped_lane(make, key):
     result = jax.jit(jr.run)(key, algorithm, environment, max_samples=MOST)
     assert int(result.samples) == samples
     np.testing.assert_array_equal(result.pulls, state.tally.pulls)
-    np.testing.assert_array_equal(result.order, algorithm.order(state))
+    np.testing.assert_array_equal(result.order, jax.jit(algorithm.order)(state))
     keys = jnp.stack([jax.random.key(1), key, jax.random.key(2)])
-    lanes = jax.vmap(lambda k: jr.run(k, algorithm, environment, max_samples=MOST))(keys)
+    lanes = jax.jit(jax.vmap(lambda k: jr.run(k, algorithm, environment, max_samples=MOST)))(keys)
     chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf[1], lanes), result)
 
 
@@ -133,7 +136,7 @@ def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
     ask, tell, draw = jax.jit(algorithm.ask), jax.jit(algorithm.tell), jax.jit(environment.draw)
     for shape in [(), (3,)]:
         keys = key if shape == () else jax.random.split(key, 3)
-        state = algorithm.init(keys)
+        state = jax.jit(algorithm.init)(keys)
         for _ in range(4):
             query = ask(keys, state)
             reward = draw(keys, query)
@@ -142,7 +145,7 @@ def test_state_keeps_shapes_and_dtypes_and_ignores_masked_queries(make, key):
             nothing = query._replace(mask=jnp.zeros_like(query.mask))
             chex.assert_trees_all_equal(tell(after, nothing, reward), after)
             state = after
-        order = np.asarray(algorithm.order(state))
+        order = np.asarray(jax.jit(algorithm.order)(state))
         np.testing.assert_array_equal(
             np.sort(order, axis=0), np.broadcast_to(np.arange(5).reshape(-1, *[1] * len(shape)), order.shape)
         )
@@ -180,8 +183,8 @@ def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
 def test_a_reward_outside_the_domain_is_refused_on_the_host(make, key):
     """A call from the host is a door; under `jit` the value is not known, and passes."""
     algorithm = make(0.1)
-    state = algorithm.init(key)
-    query = algorithm.ask(key, state)
+    state = jax.jit(algorithm.init)(key)
+    query = jax.jit(algorithm.ask)(key, state)
     reward = np.full(query.item.shape, 0.5)
     impossible = [np.nan, np.inf]
     if algorithm.asks_pairs or isinstance(getattr(algorithm, "family", None), jr.Bernoulli):
@@ -210,7 +213,7 @@ def any_questions(rng, algorithm, width):
 def test_answers_to_any_questions_or_only_to_its_own(make, key):
     """Answers in any order and number are counted, and the state computed anew from their tally is as good."""
     algorithm = make(0.1)
-    state = algorithm.init(key)
+    state = jax.jit(algorithm.init)(key)
     if not algorithm.takes_any_questions:
         with pytest.raises(TypeError, match="takes only answers to its own questions"):
             algorithm.with_tally(state, state.tally)
@@ -225,13 +228,14 @@ def test_answers_to_any_questions_or_only_to_its_own(make, key):
             np.add.at(total[1], np.asarray(items), np.asarray(query.mask) * np.asarray(gain))
     np.testing.assert_array_equal(state.tally.pulls, total[0])
     np.testing.assert_allclose(state.tally.means * total[0], total[1], rtol=1e-5)
-    anew = algorithm.with_tally(algorithm.init(key), state.tally)
+    with_tally, order = jax.jit(algorithm.with_tally), jax.jit(algorithm.order)
+    anew = with_tally(jax.jit(algorithm.init)(key), state.tally)
     chex.assert_trees_all_equal_shapes_and_dtypes(anew, state)
-    np.testing.assert_array_equal(algorithm.order(anew), algorithm.order(state))
+    np.testing.assert_array_equal(order(anew), order(state))
     # Far more answers than a run would have asked for: whoever stops has stopped, either way, and stays stopped.
-    for reached in (state, anew, algorithm.with_tally(state, state.tally)):
+    for reached in (state, anew, with_tally(state, state.tally)):
         assert bool(algorithm.done(reached)) == stops(algorithm)
-    assert algorithm.order(state)[0] == np.argmax(MEANS)
+    assert order(state)[0] == np.argmax(MEANS)
 
 
 def test_what_is_proven_stays_proven_when_the_tally_is_replaced(make, key):
@@ -240,7 +244,7 @@ def test_what_is_proven_stays_proven_when_the_tally_is_replaced(make, key):
         return
     state, _ = host_loop(algorithm, environment_of(algorithm), key, 10_000)
     one_each = jr.Tally.empty((5,)).add(jr.Query(jnp.arange(5), jnp.full(5, jr.ANYONE), jnp.ones(5, bool)), jnp.ones(5))
-    replaced = algorithm.with_tally(state, one_each)
+    replaced = jax.jit(algorithm.with_tally)(state, one_each)
     if hasattr(state, "proven"):
         assert bool((replaced.proven | ~state.proven).all())
         assert int(state.proven.sum()) > 0

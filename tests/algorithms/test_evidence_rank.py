@@ -127,6 +127,7 @@ def test_ten_thousand_trials_on_random_instances_err_at_most_delta():
     assert wrong.mean() <= 0.1 + 0.006
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_many_items_look_at_their_pairs_now_and_then():
     """With 60 items a look comes every other round, so that a trial in company must still equal one alone."""
@@ -140,6 +141,7 @@ def test_many_items_look_at_their_pairs_now_and_then():
         np.testing.assert_array_equal(alone.order, runs.order[trial])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["EvidenceRank", "mixture"])
 def test_one_delta_per_instance(kind):
     """A smaller risk costs more samples, and every instance is as it would be alone."""

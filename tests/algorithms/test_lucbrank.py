@@ -115,8 +115,12 @@ def test_decisions_are_those_of_bisection_and_sorting(key, experiment_1):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"variant": "provable", "sample_once": True}, {"pulls_per_item": 4}, {"confidence": jr.Mixture()}],
-    ids=["paper", "provable", "batches", "mixture"],
+    [
+        pytest.param({}, id="paper"),
+        pytest.param({"variant": "provable", "sample_once": True}, id="provable", marks=pytest.mark.slow),
+        pytest.param({"pulls_per_item": 4}, id="batches", marks=pytest.mark.slow),
+        pytest.param({"confidence": jr.Mixture()}, id="mixture", marks=pytest.mark.slow),
+    ],
 )
 def test_tracked_and_bisected_bounds_make_the_same_pulls(options, key, experiment_1):
     """The short form that stands beside Algorithm 1, and the fast one, pull by pull in 64 bit.

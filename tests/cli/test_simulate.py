@@ -56,6 +56,7 @@ def test_json_matches_the_library(tmp_path):
     assert json.loads(done.stdout)["samples_mean"] == paper.samples.mean()
 
 
+@pytest.mark.slow
 def test_boundaries_can_be_found():
     items = ["--means", "0.95,0.9,0.5,0.45,0.1", "--algorithm", "gaprank", "--trials", 5]
     done = call("simulate", *items, "--largest", 2, "--smallest", 1, "--clusters", 3, "--json")
@@ -95,6 +96,7 @@ def test_version():
     assert call("--version").output.strip() == f"jaxrank {jr.__version__}"
 
 
+@pytest.mark.slow
 def test_compiled_programs_are_kept_in_the_users_cache_folder(tmp_path):
     command = [
         sys.executable,

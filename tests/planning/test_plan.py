@@ -55,6 +55,7 @@ def test_budget_uniform_and_extrapolation():
     assert plan.at_budget.uniform > 0.95
 
 
+@pytest.mark.slow
 def test_uniform_samples_by_hand():
     """The pulls per item at which the bounds around both boundaries stop overlapping by 0.2, found one by one."""
     arms = jr.BernoulliArms(means=MEANS)

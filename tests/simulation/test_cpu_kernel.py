@@ -55,6 +55,7 @@ def broken(options):
     return one_kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", ["raises", "is wrong"])
 def test_where_it_does_not_work_the_usual_form_gives_the_same_results(monkeypatch, failure):
     """As with a version of XLA that does not know the attribute, or takes it and gets it wrong."""

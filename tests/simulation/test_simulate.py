@@ -128,6 +128,7 @@ def test_run_inside_a_scan_of_ones_own(key):
     np.testing.assert_array_equal(done, each.done)
 
 
+@pytest.mark.slow
 def test_rewards_between_0_and_1_and_other_families(key):
     for arms, family in [
         (jr.GaussianArms(means=MEANS, sigma=0.3), jr.Gaussian(sigma=0.3)),

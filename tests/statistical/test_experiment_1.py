@@ -74,6 +74,7 @@ class TooTight(jr.ExplorationRate):
         return super().threshold(**arguments) / 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [

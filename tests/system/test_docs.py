@@ -15,10 +15,8 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, id=p.name, marks=[] if p.name == "README.md" else pytest.mark.slow) for p in PAGES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_code_blocks_run(path):
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     done = subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], capture_output=True, text=True)

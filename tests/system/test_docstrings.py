@@ -69,6 +69,7 @@ def test_arguments_are_annotated_and_explained(name):
         assert "Returns" in titles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLIC)
 def test_examples_run(name, request):
     thing = PUBLIC[name]

@@ -90,7 +90,7 @@ def test_every_algorithm_and_environment_is_here():
 
 @pytest.mark.parametrize(
     ("name", "ways"),
-    [(name, "a few ways") for name in ("EvidenceRank", "LUCBRank", "ByLikelihood")]
+    [(name, "a few ways") for name in ("EvidenceRank", "LUCBRank")]
     + [pytest.param(name, "many ways", marks=pytest.mark.slow) for name in USUAL]
     + [pytest.param(name, "a few ways", marks=pytest.mark.slow) for name in CASES if name not in USUAL],
 )
@@ -130,6 +130,25 @@ def test_stacked_or_alone(name):
     for place in range(2):
         alone = decisions(simulate(deltas[place], others[place]))
         assert differing(alone, {name: getattr(both, name)[place] for name in alone}) == []
+
+
+def for_one_trial(thing):
+    """The same thing, of a class that says it is written for one trial only."""
+    cls = jr.pytree_dataclass(type(type(thing).__name__, (type(thing),), {"batched": False}))
+    copy = object.__new__(cls)
+    for field in dataclasses.fields(thing):
+        object.__setattr__(copy, field.name, getattr(thing, field.name))
+    return copy
+
+
+@pytest.mark.parametrize(
+    "name", ["Uniform", *(pytest.param(name, marks=pytest.mark.slow) for name in USUAL if name != "Uniform")]
+)
+def test_written_for_one_trial(name):
+    """`simulate` runs what is not batched under `vmap`, algorithm and environment, with the same decisions."""
+    algorithm, environment = (for_one_trial(thing) for thing in CASES[name])
+    plain = jr.simulate(jax.random.key(KEY), algorithm, environment, 24, max_samples=MOST)
+    assert differing(decisions(plain), decisions(simulate(name, num_trials=24))) == []
 
 
 PROGRAM = """

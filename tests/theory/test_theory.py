@@ -201,6 +201,7 @@ def characteristic_time_by_cutting_planes(means, cuts):
     return -1 / (result.fun * unit), shares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [False, True])
 def test_characteristic_time_against_cutting_planes(edges):
     for means, cuts in instances(4, 6, seed=3, edges=edges):
