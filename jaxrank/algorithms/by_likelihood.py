@@ -18,7 +18,7 @@ from jaxrank.fitting.solver import maximise
 from jaxrank.stats.links import BTL
 
 TOLERANCE = 1e-4
-"""Largest error of a score: a hundredth of what is known of it after a million duels of a hundred items."""
+"""Largest error of a score: about a hundredth of its standard error after a million duels among a hundred items."""
 
 
 class ByLikelihoodState(NamedTuple):

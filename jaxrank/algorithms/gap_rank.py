@@ -22,7 +22,7 @@ from jaxrank.stats.numerics import TIE
 from jaxrank.stats.sequences import ConfidenceSequence, Design, ExplorationRate, Mixture
 from jaxrank.stats.tracked_bounds import Bounds, no_bounds
 
-FOR_BERNOULLI = Mixture()
+DEFAULT_CONFIDENCE = Mixture()
 """The confidence sequence where none is given and rewards lie in [0, 1]."""
 
 
@@ -34,8 +34,8 @@ class GapRankState(NamedTuple):
       tally: all answers so far.
       priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
       bounds: confidence bounds of all items, `lower` and `upper`, shape (K,), and their `threshold`.
-      leader: the clustering with the widest gaps for sure, and how wide they are on average at least.
-      rival: among all others the one that may be better by most; its value is for comparison with the leader's only.
+      leader: the clustering with the largest lower bound on its average gap, and that bound.
+      rival: of all others, the one that may exceed the leader by most; its value only serves to compare the two.
       active: boundaries still sampled, first the leader's, then the rival's; shape (D,).
       critical: the two items whose bounds limit what is known of each boundary's gap, shape (D, 2).
 
@@ -59,7 +59,7 @@ class Clustering(NamedTuple):
     """What is known of where the widest gaps are.
 
     Attributes:
-      boundaries: the best clustering so far, as ranks after which a cluster ends, shape (C,); K fills up.
+      boundaries: the best clustering so far, as ranks after which a cluster ends, shape (C,), padded with K.
       certified: whether it holds with the guarantee.
       gap_lower: lower bound on the gap at each of its boundaries, shape (C,): at 0 or below, its two sides are not told
         apart.
@@ -122,14 +122,14 @@ class GapRank(ByConfidenceBounds[GapRankState]):
     num_clusters: int | None = static(default=None)
     smallest: Sizes = static(default=1)
     largest: Sizes | None = static(default=None)
-    confidence: ConfidenceSequence = FOR_BERNOULLI
+    confidence: ConfidenceSequence = DEFAULT_CONFIDENCE
 
     def __post_init__(self) -> None:
         """Check the limits, and choose the confidence sequence for the family."""
         gaps.limits(self.num_items, self.num_clusters, self.smallest, self.largest)
         sizes = {name: gaps.plain(getattr(self, name)) for name in ("num_clusters", "smallest", "largest")}
         set_fields(self, **sizes)
-        if self.confidence is FOR_BERNOULLI and not isinstance(self.family, Bernoulli):
+        if self.confidence is DEFAULT_CONFIDENCE and not isinstance(self.family, Bernoulli):
             set_fields(self, confidence=ExplorationRate())
 
     @property
@@ -162,7 +162,7 @@ class GapRank(ByConfidenceBounds[GapRankState]):
         answers = Tally.empty((self.num_items, *key.shape))
         rounds = jnp.zeros(key.shape, answers.pulls.dtype)
         bounds = no_bounds(answers.sums, self.family, self.threshold(answers, rounds))
-        return self._standing(rounds, answers, permutation(key, self.num_items), bounds)
+        return self._state_from_bounds(rounds, answers, permutation(key, self.num_items), bounds)
 
     def tell(self, state: GapRankState, query: Query, reward: Float[Array, "B *T"]) -> GapRankState:
         """Bound all gaps anew, find the leader and its rival, and what to sample to tell them apart."""
@@ -172,7 +172,7 @@ class GapRank(ByConfidenceBounds[GapRankState]):
         else:
             everyone = row_indices(answers.pulls.shape, query.item.dtype)
             bounds = self.next_bounds(state.bounds, answers, rounds, asked, everyone)
-        return self._standing(rounds, answers, state.priority, bounds)
+        return self._state_from_bounds(rounds, answers, state.priority, bounds)
 
     def with_tally(self, state: GapRankState, tally: Tally) -> GapRankState:
         """See `Algorithm`."""
@@ -180,9 +180,9 @@ class GapRank(ByConfidenceBounds[GapRankState]):
             return super().with_tally(state, tally)
         rounds = self.rounds_with(state, tally)
         bounds = self.bounds_by_bisection(tally, rounds)
-        return self._standing(rounds, tally, state.priority, bounds)
+        return self._state_from_bounds(rounds, tally, state.priority, bounds)
 
-    def _standing(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
+    def _state_from_bounds(self, rounds, answers: Tally, priority, bounds: Bounds) -> GapRankState:
         """Leader and rival by these bounds, and what to sample to tell them apart."""
         lower, upper = (
             gather(bound, ranks.order_of(ranks.ranks(bound, priority))) for bound in (bounds.lower, bounds.upper)
@@ -193,7 +193,7 @@ class GapRank(ByConfidenceBounds[GapRankState]):
         rival = gaps.best_rival(lowest, highest, self.limits, leader.boundaries)
         apart = gaps.gaps_at(lowest, leader.boundaries) > 0
         decided = leader.value >= rival.value - jnp.asarray(self.epsilon, lowest.dtype)
-        # Within the tolerance another clustering may still be better, and have what this one lacks: sides that part.
+        # Within the tolerance another clustering may still be better, and be separated where this one is not.
         decided &= jnp.all(apart, axis=0) | (leader.value >= rival.value)
         # What both have cancels, unless it is a share of two averages of different length.
         alike = gaps.num_boundaries(leader.boundaries, self.num_items) == gaps.num_boundaries(

@@ -65,7 +65,7 @@ class LUCBRank(ByConfidenceBounds[LUCBRankState]):
       k1: factor of the paper's exploration rate.
       confidence: another confidence sequence in place of the paper's rate.
       family: the rewards' family; the default holds for any reward in [0, 1].
-      variant: "literal" never looks again at a settled boundary, as Algorithm 1 is printed. "provable" recomputes
+      variant: "literal" never revisits a settled boundary, as in Algorithm 1 as printed. "provable" recomputes
         the active set in every round and stops when all boundaries are settled at once, as the proof assumes.
       bounds: "bisection" computes every bound anew in every round, as Algorithm 1 reads. "tracked" starts from the
         bounds of the round before and is faster; both make the same decisions.

@@ -46,8 +46,8 @@ class QuicksortState(NamedTuple):
 class Quicksort(Algorithm[QuicksortState]):
     """A random pivot meets every item of its block once; those that beat it go before it, the others after.
 
-    A block needs no more work when no boundary lies inside it. Several runs are added up by the mean rank over the
-    completed ones, which is our choice: the paper does not say how it does.
+    A block needs no more work when no boundary lies inside it. Several runs are aggregated by the mean rank over the
+    completed ones, which is our choice: the paper does not say how it aggregates them.
 
     Args:
       num_items: K.

@@ -30,18 +30,18 @@ def fit(
     header: inputs.Header = None,
     delimiter: inputs.Delimiter = None,
     encoding: inputs.Encoding = None,
-    top: Annotated[int | None, typer.Option(help="Show only so many items, the best.")] = None,
+    top: Annotated[int | None, typer.Option(help="Show only this many of the best items.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write item, score, standard error, interval and tier to this CSV.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw scores and intervals to this .png, .svg or .pdf.")] = None,
 ) -> None:
-    """Fit scores to pairwise answers, say how sure they are, and whether the model fits.
+    """Fit scores to pairwise answers, with their uncertainty and a test of whether the model fits.
 
     Example: jaxrank fit answers.csv --clusters 5 --plot scores.png
     """
-    with inputs.complaints(fit):
+    with inputs.report_errors(fit):
         if model not in ("btl", "thurstone"):
             raise ValueError(f"model must be btl or thurstone, got {model!r}")
         if top is not None and top < 1:

@@ -23,8 +23,8 @@ class Ranking(enum.Enum):
 
 
 ALGORITHM: dict[str, Any] = {
-    "help": "EvidenceRank, which needs fewest samples; LUCBRank as the paper has it; for simulate also GapRank, which "
-    "finds the boundaries.",
+    "help": "EvidenceRank, which needs the fewest samples; LUCBRank, the paper's algorithm; for simulate also GapRank, "
+    "which finds the boundaries.",
     "case_sensitive": False,
 }
 ALPHA: Any = typer.Option(help="For LUCBRank: exponent of the paper's exploration rate, above 1.", show_default="1.1")
@@ -34,15 +34,15 @@ Columns = Annotated[
     typer.Option(help="What columns mean, by name or number from 1, such as winner=best,loser=worst,rater=judge."),
 ]
 Outcomes = Annotated[
-    str | None, typer.Option(help="What stands for the sides in the winner column, such as left=1,right=0,tie=2.")
+    str | None, typer.Option(help="How the winner column encodes the sides, such as left=1,right=0,tie=2.")
 ]
 SkipSelf = Annotated[bool, typer.Option("--skip-self", help="Leave out rows that compare an item with itself.")]
 Matrix = Annotated[bool, typer.Option("--matrix", help="The file is a matrix of how often each row beat each column.")]
-Header = Annotated[bool | None, typer.Option(help="Whether the first row names the columns; found out if not given.")]
+Header = Annotated[bool | None, typer.Option(help="Whether the first row names the columns; detected if not given.")]
 Delimiter = Annotated[
-    str | None, typer.Option(help="What stands between columns: a character, tab or space; found out if not given.")
+    str | None, typer.Option(help="What separates columns: a character, tab or space; detected if not given.")
 ]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; found out if not given.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; detected if not given.")]
 LargestGroup = Annotated[
     bool, typer.Option("--largest-group", help="Fit only the largest group of items that are linked by answers.")
 ]
@@ -81,8 +81,8 @@ def named(report: dict[str, Any]) -> str:
 
 
 @contextmanager
-def complaints(command: Callable[..., None]) -> Iterator[None]:
-    """Turn a bad value into one line on standard error, in words of this command, and exit code 2."""
+def report_errors(command: Callable[..., None]) -> Iterator[None]:
+    """Turn a bad value into one line on standard error, with this command's option names, and exit code 2."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -106,7 +106,7 @@ def _flags(command: Callable[..., None]) -> dict[str, str]:
 def in_flags(message: str, command: Callable[..., None]) -> str:
     """The message with the command's options in place of the library's arguments."""
     flags = _flags(command)
-    # Arguments stand at the beginning, before the rule; in brackets, as a hint; and are plain to see if they have "_".
+    # Arguments occur at the start, before the rule; in brackets, as a hint; and anywhere if their names contain "_".
     head = re.match(r"(\w+(?:, \w+)*(?:,? (?:and|or) \w+)?) (?=must|exclude|belong|are |needs)", message)
     if head:
         first = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), head[1])

@@ -53,7 +53,7 @@ def plan(
     Examples: jaxrank plan --items 100 --clusters 5 --price 0.05 --budget 1000
     or, after a pilot: jaxrank plan --answers pilot.csv --clusters 5 --budget 3000
     """
-    with inputs.complaints(plan):
+    with inputs.report_errors(plan):
         inputs.only_one(means=means, scores=scores, answers=answers, items=items)
         inputs.writable("out", out)
         inputs.picture(plot)
@@ -219,6 +219,6 @@ def _table(report: dict[str, Any]) -> str:
     for delta, bound in report["lower_bounds"].items():
         if bound is not None:
             lines.append(
-                f"No algorithm does epsilon 0 at delta {delta} with fewer than {bound:,.0f} {unit} on average."
+                f"No algorithm reaches epsilon 0 at delta {delta} with fewer than {bound:,.0f} {unit} on average."
             )
     return "\n".join([*lines, "", *report["verdict"]])

@@ -35,8 +35,8 @@ def reproduce(
     scores: Annotated[
         Path | None, typer.Option(help="Street-view BTL scores, one per line; a synthetic stand-in if not given.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="A smoke size: does everything work? All of it takes minutes.")] = False,
-    fresh: Annotated[bool, typer.Option(help="Compute again what is there already.")] = False,
+    quick: Annotated[bool, typer.Option(help="A smoke test at reduced size; all experiments take minutes.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Recompute finished experiments.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the results: results, or results/quick.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
@@ -44,7 +44,7 @@ def reproduce(
 
     Finished experiments are not computed again, and one that was interrupted goes on where it was.
     """
-    with inputs.complaints(reproduce):
+    with inputs.report_errors(reproduce):
         names = _chosen(name)
         folder = _folder()
         _check(scores)

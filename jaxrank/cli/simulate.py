@@ -34,13 +34,13 @@ def simulate(
     largest: Annotated[int | None, typer.Option(help="For GapRank: largest size of a cluster.")] = None,
     trials: Annotated[int, typer.Option(help="Independent trials.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    budget: Annotated[int | None, typer.Option(help="Most samples a trial may take.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Largest number of samples per trial.")] = None,
     resume_file: Annotated[
         Path | None, typer.Option(help="Keep finished trials in this file and resume from it.")
     ] = None,
-    lanes: Annotated[int | None, typer.Option(help="Trials under way at once; chosen by rule if not given.")] = None,
+    lanes: Annotated[int | None, typer.Option(help="Trials run at once; chosen automatically if not given.")] = None,
     chunk: Annotated[
-        int | None, typer.Option(help="Rounds between two looks at the lanes; adapted if not given.")
+        int | None, typer.Option(help="Rounds between checks for finished trials; adapted if not given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every trial to this .npz file.")] = None,
@@ -49,7 +49,7 @@ def simulate(
 
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
-    with inputs.complaints(simulate):
+    with inputs.report_errors(simulate):
         inputs.writable("out", out, suffix=".npz")
         inputs.checked_seed(seed)
         values = _values(means, scores)
@@ -172,7 +172,7 @@ def _table(report: dict[str, Any], *, default: bool) -> str:
     if report["interrupted"]:
         lines.append(f"INTERRUPTED: {trials} of {report['trials_asked_for']} trials finished")
     if report["biased"]:
-        lines.append("BIASED: trials were given up under way, so short ones are over-represented: samples are too low")
+        lines.append("BIASED: unfinished trials were dropped, so short ones are over-represented: samples are too low")
     lines += [
         f"{inputs.named(report)} on {report['num_items']} items, {report['environment']},"
         f" {'boundaries' if report['found'] is None else 'widest gaps after ranks'} {tuple(report['boundaries'])}"

@@ -18,11 +18,11 @@ def row_indices(shape: tuple[int, ...], dtype) -> Integer[Array, "K *T"]:
 
 def gather(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Array, "B *T"]:
     """table[index], where the table is either shared by all trials or has a trailing trial axis of its own."""
-    here = _here(*index) if table.ndim > len(index) else index
+    here = _with_trial_index(*index) if table.ndim > len(index) else index
     return table.at[here].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _here(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
+def _with_trial_index(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
     """The index, with that of the trial at its end if there are many."""
     if index[0].ndim == 1:
         return index
@@ -93,7 +93,7 @@ def set_entry(
     if table.shape[0] * table.shape[1] <= MAX_UNROLLED_PAIRS:
         rows, columns = (jax.lax.broadcasted_iota(row.dtype, table.shape, axis) for axis in (0, 1))
         return jnp.where((rows == row[None]) & (columns == column[None]), value[None], table)
-    return table.at[_here(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
+    return table.at[_with_trial_index(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _each_column(function, table, place, value):
@@ -102,5 +102,5 @@ def _each_column(function, table, place, value):
 
 
 def expand_items(number: Shaped[Array, "*T"]) -> Shaped[Array, "..."]:
-    """One number per trial, made to face arrays with a leading axis; a number shared by all trials stays as it is."""
+    """One number per trial, with an axis added to broadcast over items; one shared by all trials stays as it is."""
     return number if number.ndim == 0 else number[None]

@@ -135,9 +135,9 @@ def cut_points(num_items: int, boundaries: Boundaries) -> tuple[int, ...]:
 
 
 def as_given(boundaries: Boundaries | None) -> Any:
-    """Boundaries as a field's converter sees them, without the number of items; `__post_init__` calls `cut_points`.
+    """A field converter that changes nothing, as the number of items is not known yet; `__post_init__` resolves them.
 
-    It is there for type checkers: the field takes what the argument's type says and holds what the return type says.
+    It is there for type checkers: the field accepts the argument's type and has the return type.
     """
     return boundaries
 

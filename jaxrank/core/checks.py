@@ -1,4 +1,4 @@
-"""Eager checks at the public doors: each error names the argument, the rule and the value.
+"""Eager checks of public arguments: each error names the argument, the rule and the value.
 
 A traced value has no number to look at, so every check lets it pass.
 """

@@ -7,4 +7,4 @@ import jax.experimental
 
 _home: Any = jax if hasattr(jax, "enable_x64") else jax.experimental
 enable_x64: Any = _home.enable_x64
-"""`jax.enable_x64`, which versions before 0.8 have among their experimental parts."""
+"""`jax.enable_x64`, which is in `jax.experimental` before version 0.8."""

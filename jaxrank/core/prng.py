@@ -65,8 +65,8 @@ def _is_threefry(key) -> bool:
 def _threefry(first, second, left, right):
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011), the hash of JAX's default generator.
 
-    On a CPU JAX compiles the hash as a loop whose every turn copies its state; written out it is one fused kernel, and
-    an inner loop is faster for it. The tests hold it to JAX's own, bit by bit.
+    On a CPU JAX compiles the hash as a loop that copies its state in every iteration; unrolled, it is one fused kernel,
+    which makes inner loops faster. The tests compare it with JAX's own, bit for bit.
     """
     keys = (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))
     left, right = left + keys[0], right + keys[1]

@@ -23,8 +23,8 @@ def updated_ranks(
 ) -> Int[Array, "K *T"]:
     """`ranks(scores, priority)`, given the ranks before the scores of the `changed` items moved: O(B K), not O(K^2).
 
-    An item that did not move passes every mover that overtook it and falls behind every one it overtook; a mover is
-    counted anew. Items may be listed twice, and may be listed without having moved.
+    An item that did not move drops one rank for every mover that overtook it and gains one for every mover that fell
+    behind it; a mover's rank is counted anew. Items may be listed twice, and may be listed without having moved.
     """
     if changed.shape[0] >= min(rank.shape[0], 256):
         return ranks(scores, priority)

@@ -26,7 +26,7 @@ CODES = ({"1": "left", "2": "right", "0": "tie"}, {"1": "left", "-1": "right", "
 """Numeric codes for who won. With 0 and 1 alone they cannot be told apart: then the caller must say (`outcomes`)."""
 
 LAYOUTS = "winner,loser[,count] or left,right,winner[,rater] or model_a,model_b,winner"
-MOST = 1e15
+MAX_COUNT = 1e15
 """Largest count: far below 2**53, above which a 64-bit float cannot count single answers."""
 
 
@@ -202,10 +202,10 @@ def _times(table: Table, column: Column | None, rows: int) -> Float[np.ndarray, 
         return np.ones(rows)
     values = np.asarray([to_number(value) for value in column.values] + [np.nan])
     times = values[column.codes]
-    bad = ~((times >= 0) & (times <= MOST))
+    bad = ~((times >= 0) & (times <= MAX_COUNT))
     if bad.any():
         row = int(np.argmax(bad))
-        rule = f"count must be a number from 0 to {MOST:g}"
+        rule = f"count must be a number from 0 to {MAX_COUNT:g}"
         raise ValueError(f"line {table.lines[row]}: {rule}, got {column.values[column.codes[row]]!r}")
     return times
 

@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 class Connectivity(NamedTuple):
     """How comparisons link the items.
 
-    Two items are in one group if a chain of comparisons links them, and in one strong group if chains of wins lead
-    both ways, from each to the other. Maximum-likelihood scores exist, and are unique up to a constant, if and only if
-    all items are in one strong group (Ford 1957).
+    Two items are in one group (a connected component) if a chain of comparisons links them, and in one strong group (a
+    strongly connected component) if chains of wins lead both ways, from each to the other. Maximum-likelihood scores
+    exist, and are unique up to a constant, if and only if all items are in one strong group (Ford 1957).
 
     Attributes:
       never_compared: items without any answer.
@@ -158,7 +158,7 @@ def is_strong_table(wins: Float[np.ndarray, "K K"]) -> bool:
     return True
 
 
-def is_close(winners: Int[np.ndarray, "R"], losers: Int[np.ndarray, "R"], num_items: int) -> bool:
+def has_short_chains(winners: Int[np.ndarray, "R"], losers: Int[np.ndarray, "R"], num_items: int) -> bool:
     """Decide whether short chains of wins lead from item 0 to all items and back.
 
     Faster than `is_strong`, and a stronger property: True implies `is_strong`, False implies nothing. First-order
@@ -173,10 +173,10 @@ def is_close(winners: Int[np.ndarray, "R"], losers: Int[np.ndarray, "R"], num_it
       True if a few passes over the answers reach every item in both directions.
 
     Example:
-      >>> from jaxrank.data.connectivity import is_close
+      >>> from jaxrank.data.connectivity import has_short_chains
       >>> ladder = np.arange(99)
       >>> ends = np.r_[ladder, ladder + 1], np.r_[ladder + 1, ladder]
-      >>> is_close(*ends, 100), is_close(np.array([0, 1]), np.array([1, 0]), 2)
+      >>> has_short_chains(*ends, 100), has_short_chains(np.array([0, 1]), np.array([1, 0]), 2)
       (False, True)
     """
     return _reaches_all(winners, losers, num_items) and _reaches_all(losers, winners, num_items)

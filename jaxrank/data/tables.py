@@ -19,7 +19,7 @@ import numpy as np
 from jaxrank.data.columns import Column, Table, column_of, table_of_records
 from jaxrank.data.encodings import decode
 
-LARGE = 2**20
+MIN_PYARROW_BYTES = 2**20
 """Bytes of text from which pyarrow, if it is installed, is worth its import."""
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """Names of delimiters that are awkward to type."""
@@ -67,7 +67,7 @@ def read_table(
         return _from_parquet(data, name)
     if not data.strip():
         raise ValueError(f"{name} must hold answers, got an empty file")
-    fast &= len(data) >= LARGE and encoding is None and delimiter != WHITESPACE and header is not False
+    fast &= len(data) >= MIN_PYARROW_BYTES and encoding is None and delimiter != WHITESPACE and header is not False
     if fast and importlib.util.find_spec("pyarrow") is not None and data[:1] not in (b"{", b"["):
         table = _from_arrow_csv(data, delimiter)
         if table is not None:

@@ -2,8 +2,8 @@
 
 A question without a named opponent is a duel with a uniformly random other item, and its outcome is credited to
 the item asked about, never to the opponent. So its mean is the item's Borda score, p_i = sum over j != i of
-P(i beats j) / (K - 1), whatever was asked before. Crediting the opponent as well would not be: whom an item meets
-as an opponent depends on what the algorithm chose to ask.
+P(i beats j) / (K - 1), whatever was asked before. Crediting the opponent as well would bias its mean: whom an item
+meets as an opponent depends on what the algorithm chose to ask.
 """
 
 from typing import ClassVar, Literal
@@ -21,7 +21,7 @@ from jaxrank.core.protocol import ANYONE, Number, Query
 from jaxrank.core.pytrees import leaf, pytree_dataclass, static
 from jaxrank.stats.links import LINKS
 
-MOST = 1e6
+MAX_SCORE = 1e6
 """Largest size of a score: gaps beyond a few hundred are certain wins already."""
 
 
@@ -225,7 +225,7 @@ class ScoredDuels(_Meetings):
         shape = np.shape(self.scores)
         checks.require(1 <= len(shape) <= 2, "scores", "must be one number per item (or a stack of such)", shape)
         checks.require(shape[-1] >= 2, "scores", "must name at least two items", shape[-1])
-        checks.inside("scores", self.scores, -MOST, MOST)
+        checks.inside("scores", self.scores, -MAX_SCORE, MAX_SCORE)
         if self.model == "thurstone":
             checks.positive("sigma", self.noise)
         if self.model == "noisy_permutation":

@@ -18,7 +18,7 @@ from jaxrank.fitting import solver
 from jaxrank.fitting.solver import Solution
 from jaxrank.stats.links import Link
 
-MOST_WORK = 10**8
+MAX_BAND_COST = 10**8
 """Largest number of items times squared band width, the cost of a factorisation, for which the band is used."""
 
 
@@ -53,7 +53,7 @@ def band_of(comparisons: Comparisons) -> Band | None:
       comparisons: the answers; `added_up` makes fewer rows of them, which are faster.
 
     Returns:
-      The band, or None if it is so wide (`MOST_WORK`) that other solvers are faster.
+      The band, or None if it is so wide (`MAX_BAND_COST`) that other solvers are faster.
 
     Example:
       >>> from jaxrank.fitting.banded import band_of
@@ -68,7 +68,7 @@ def band_of(comparisons: Comparisons) -> Band | None:
     place = np.argsort(order)
     winners, losers = place[comparisons.winners], place[comparisons.losers]
     width = int(np.max(np.abs(winners - losers)))
-    if count * width**2 > MOST_WORK:
+    if count * width**2 > MAX_BAND_COST:
         return None
     return Band(order, winners, losers, comparisons.row_weights, width)
 
@@ -100,7 +100,7 @@ def newton_on_band(band: Band, link: Link, prior: float, begun: Solution, tolera
     low, high = np.minimum(band.winners, band.losers), np.maximum(band.winners, band.losers)
     entry = (high - low) * count + low
     scores, size, steps = start[band.order], float(begun.error), 0
-    while size > tolerance and steps < solver.NEWTON_STEPS:
+    while size > tolerance and steps < solver.MAX_NEWTON_STEPS:
         gap = scores[band.winners] - scores[band.losers]
         slope, bend = (band.weights * np.asarray(part) for part in _derivatives(link, gap))
         gradient = np.bincount(band.winners, slope, count) - np.bincount(band.losers, slope, count) - prior * scores

@@ -183,13 +183,13 @@ def bootstrap(fit: Fit, *, seed: int = 0, num_samples: int = 200) -> Bootstrap:
 def noise_share(fit: Fit) -> float:
     """Estimate which share of the spread of the scores is noise: mean squared standard error over their variance.
 
-    With much noise the scores are further apart than the items are, and what is planned from them is too cheap.
+    With much noise the scores are further apart than the items are, and a plan based on them underestimates the cost.
 
     Args:
       fit: what `fit_btl` or `fit_thurstone` gave.
 
     Returns:
-      A number between 0 and 1; 0 for more items than there are standard errors for.
+      A number between 0 and 1; 0 if there are too many items for standard errors.
 
     Example:
       >>> fit = jr.fit_btl(jr.Comparisons.from_matrix([[0, 3, 4], [1, 0, 3], [1, 1, 0]]))

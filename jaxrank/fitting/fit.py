@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from jaxrank.core import checks
 from jaxrank.core.precision import enable_x64
 from jaxrank.data.comparisons import Comparisons
-from jaxrank.data.connectivity import is_close, is_strong, is_strong_table
+from jaxrank.data.connectivity import has_short_chains, is_strong, is_strong_table
 from jaxrank.fitting.banded import band_of, newton_on_band
 from jaxrank.fitting.likelihood import EdgeList, data_of
 from jaxrank.fitting.result import ELO, Fit, Scale
@@ -21,9 +21,9 @@ from jaxrank.fitting.solver import Solution, lbfgs, maximise, newton, rough_scor
 from jaxrank.fitting.win_matrix import AnyArray, Scores, WinMatrix
 from jaxrank.stats.links import BTL, LINKS, Link
 
-COARSE = 1e-5
+SINGLE_PRECISION_TOLERANCE = 1e-5
 """Tolerance from which L-BFGS computes each answer's share of the gradient in 32 bit."""
-MOST_FOR_A_MATRIX = 1_500
+MAX_DENSE_ITEMS = 1_500
 """Largest number of items for which Newton's method solves with a dense matrix."""
 
 
@@ -145,9 +145,9 @@ def _solve(
 ) -> Solution:
     """L-BFGS unless items are linked by long chains only, where it is slow; Newton's method for what is left."""
     with enable_x64(True):
-        data = data_of(comparisons, single_precision=tolerance >= COARSE)
+        data = data_of(comparisons, single_precision=tolerance >= SINGLE_PRECISION_TOLERANCE)
         if prior > 0 or _require_scores(comparisons, data):
-            solution = _on_host(_climb(data, link, prior, start, tolerance))
+            solution = _on_host(_lbfgs(data, link, prior, start, tolerance))
             if solution.converged:
                 return solution
         else:
@@ -156,7 +156,7 @@ def _solve(
         rows = comparisons.added_up()
         if (band := band_of(rows)) is not None:
             return newton_on_band(band, link, prior, solution, tolerance)
-        data = WinMatrix(wins=rows.matrix()) if rows.num_items <= MOST_FOR_A_MATRIX else data_of(rows)
+        data = WinMatrix(wins=rows.matrix()) if rows.num_items <= MAX_DENSE_ITEMS else data_of(rows)
         return _on_host(_newton(data, link, prior, solution, tolerance))
 
 
@@ -167,7 +167,7 @@ def _on_host(solution: Solution) -> Solution:
 
 
 @jax.jit
-def _climb(data: WinMatrix | EdgeList, link: Link, prior: float, start: Scores | None, tolerance: float) -> Solution:
+def _lbfgs(data: WinMatrix | EdgeList, link: Link, prior: float, start: Scores | None, tolerance: float) -> Solution:
     """`lbfgs`, compiled."""
     return lbfgs(data, link, jnp.asarray(prior, float), start, jnp.asarray(tolerance, float))
 
@@ -184,7 +184,7 @@ def _require_scores(comparisons: Comparisons, data: WinMatrix | EdgeList) -> boo
         close, exist = True, is_strong_table(np.asarray(data.wins))
     else:
         edges = comparisons.edges()
-        close = is_close(*edges, comparisons.num_items)
+        close = has_short_chains(*edges, comparisons.num_items)
         exist = close or is_strong(*edges, comparisons.num_items)
     if not exist:
         raise ValueError(

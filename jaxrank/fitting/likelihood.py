@@ -17,7 +17,7 @@ from jaxrank.stats.links import Link
 
 CHUNK = 2**22
 """Rows of a list that are processed together: this sets the memory that a gradient needs."""
-SHORT = 2**17
+MIN_SHARDED_ROWS = 2**17
 """Rows up to which a list is not worth sending to several devices."""
 
 Rows = Int[Array, "n"]
@@ -212,7 +212,7 @@ def data_of(comparisons: Comparisons, *, single_precision: bool = False) -> WinM
     size = -(-min(CHUNK, _padded(rows)) // len(devices)) * len(devices)
     chunks = -(-rows // size)
     place = None
-    if len(devices) > 1 and rows > SHORT:
+    if len(devices) > 1 and rows > MIN_SHARDED_ROWS:
         place = NamedSharding(Mesh(np.asarray(devices), ("rows",)), PartitionSpec(None, "rows"))
 
     def pad(values: Shaped[np.ndarray, "R"]) -> Shaped[AnyArray, "c n"]:

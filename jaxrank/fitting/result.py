@@ -25,7 +25,7 @@ Scale = Literal["centred", "lowest", "elo"]
 
 ELO = 400 / np.log(10)
 """Elo points per unit of a BTL score."""
-MOST_FOR_ERRORS = 3_000
+MAX_COVARIANCE_ITEMS = 3_000
 """Largest number of items for which the covariance is computed: it inverts a matrix of that size."""
 
 
@@ -114,7 +114,7 @@ class Fit:
 
     @functools.cached_property
     def covariance(self) -> Float[np.ndarray, "K K"]:
-        """Covariance of the centred scores, from the answers alone: a prior is no data and makes nothing more certain.
+        """Covariance of the centred scores, from the answers alone: a prior is not data and reduces no uncertainty.
 
         It is the inverse of the Fisher information on scores that add up to 0. Where groups of items never met, it is
         the covariance of scores relative to the mean of their group, and infinite between groups.
@@ -122,7 +122,7 @@ class Fit:
         count = len(self.labels)
         if not self.has_standard_errors:
             raise ValueError(
-                f"standard errors of all items need at most {MOST_FOR_ERRORS} items, got {count}; "
+                f"standard errors of all items need at most {MAX_COVARIANCE_ITEMS} items, got {count}; "
                 "difference(a, b) works for any number"
             )
         with enable_x64(True):
@@ -139,7 +139,7 @@ class Fit:
     @property
     def has_standard_errors(self) -> bool:
         """Whether there are few enough items for standard errors and intervals of all of them."""
-        return len(self.labels) <= MOST_FOR_ERRORS
+        return len(self.labels) <= MAX_COVARIANCE_ITEMS
 
     @property
     def standard_errors(self) -> Float[np.ndarray, "K"]:
@@ -164,7 +164,7 @@ class Fit:
           >>> fit.intervals(level=0.9).round(2).tolist()
           [[0.25, 0.85], [-0.85, -0.25]]
         """
-        reach = _reach(level) * self.standard_errors
+        reach = _normal_quantile(level) * self.standard_errors
         return np.stack([self.scores - reach, self.scores + reach], axis=1)
 
     def difference(self, a: int | str, b: int | str, level: float = 0.95) -> Difference:
@@ -193,7 +193,7 @@ class Fit:
             met = any(first in group and second in group for group in map(set, self.connectivity.groups))
             variance = self._variance_by_solving(first, second) if met else np.inf
         error = float(np.sqrt(max(variance, 0)))
-        reach = _reach(level) * error
+        reach = _normal_quantile(level) * error
         return Difference(value, error, value - reach, value + reach)
 
     def _variance_by_solving(self, a: int, b: int) -> float:
@@ -285,7 +285,7 @@ def _cell(value: Any) -> str:
     return repr(float(value)) if np.isfinite(value) else ""
 
 
-def _reach(level: float) -> float:
+def _normal_quantile(level: float) -> float:
     """Half the width of an interval of this level, in standard errors."""
     checks.probability("level", level)
     return float(ndtri((1 + level) / 2))

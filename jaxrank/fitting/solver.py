@@ -11,12 +11,12 @@ from jaxrank.fitting.likelihood import EdgeList
 from jaxrank.fitting.win_matrix import AnyArray, Scores, WinMatrix
 from jaxrank.stats.links import Link
 
-PASSES = 40
+MAX_GRADIENTS = 40
 """Largest number of gradients that L-BFGS takes before Newton's method: on badly connected graphs, first-order steps
 become short long before the scores are right."""
-SLOW = 0.75
+MAX_ERROR_RATIO = 0.75
 """Factor by which the error must shrink per step, on average since the first, for L-BFGS to go on."""
-NEWTON_STEPS = 40
+MAX_NEWTON_STEPS = 40
 """Largest number of Newton steps."""
 
 
@@ -43,7 +43,7 @@ class Solution(NamedTuple):
     converged: Bool[AnyArray, ""]
 
 
-class _Climb(NamedTuple):
+class _LbfgsState(NamedTuple):
     """State of L-BFGS in the variables scores * scale, which have about unit curvature."""
 
     place: Scores
@@ -114,7 +114,7 @@ def lbfgs(
     """Maximise as `maximise` does, by L-BFGS with full steps only.
 
     There is no line search, which would need more gradients. Instead the first step that hardly lowers the slope along
-    it ends the search, as does slow progress (`SLOW`, `PASSES`); `converged` says whether it was finished.
+    it ends the search, as does slow progress (`MAX_ERROR_RATIO`, `MAX_GRADIENTS`); see `converged`.
 
     Args:
       data: the answers.
@@ -140,7 +140,7 @@ def lbfgs(
     scale = jnp.sqrt((wins + 0.5) * (losses + 0.5) / (wins + losses + 1) + prior)
     method = optax.scale_by_lbfgs(memory_size=5, scale_init_precond=False)
 
-    def turn(lbfgs: _Climb) -> _Climb:
+    def turn(lbfgs: _LbfgsState) -> _LbfgsState:
         place = lbfgs.place + lbfgs.direction
         scores = place / scale
         gradient = (prior * scores - data.gradient(link, scores)) / scale
@@ -150,25 +150,25 @@ def lbfgs(
         error = jnp.max(jnp.abs(gradient / scale))
         # The first step follows the plain gradient. It is halved: between two items a full one overshoots by as much.
         move = move * jnp.where(lbfgs.passes == 0, 0.5, 1).astype(move.dtype)
-        return _Climb(
+        return _LbfgsState(
             place=place,
             memory=memory,
             direction=-move,
             slope=-jnp.vdot(gradient, move),
             passes=lbfgs.passes + 1,
             error=error,
-            allowed=jnp.where(lbfgs.passes == 0, error, lbfgs.allowed * SLOW),
+            allowed=jnp.where(lbfgs.passes == 0, error, lbfgs.allowed * MAX_ERROR_RATIO),
             astray=jnp.abs(jnp.vdot(gradient, lbfgs.direction)) > 0.9 * jnp.abs(lbfgs.slope),
         )
 
-    def going(lbfgs: _Climb) -> Bool[Array, ""]:
+    def going(lbfgs: _LbfgsState) -> Bool[Array, ""]:
         slow = (lbfgs.passes >= 8) & (lbfgs.error > lbfgs.allowed)
-        return (lbfgs.error > tolerance) & (lbfgs.passes < PASSES) & ~slow & ~lbfgs.astray
+        return (lbfgs.error > tolerance) & (lbfgs.passes < MAX_GRADIENTS) & ~slow & ~lbfgs.astray
 
     # The first turn has no direction yet: it only computes the gradient at the start.
     place, endless = start * scale, jnp.full((), jnp.inf, start.dtype)
     number, no = jnp.zeros((), int), jnp.zeros((), bool)
-    first = _Climb(place, method.init(place), jnp.zeros_like(place), endless, number, endless, endless, no)
+    first = _LbfgsState(place, method.init(place), jnp.zeros_like(place), endless, number, endless, endless, no)
     last = jax.lax.while_loop(going, turn, first)
     scores = last.place / scale
     return Solution(
@@ -205,7 +205,7 @@ def newton(
     """
 
     def going(solution: Solution) -> Bool[AnyArray, ""]:
-        return (solution.error > tolerance) & (solution.newton_steps < NEWTON_STEPS)
+        return (solution.error > tolerance) & (solution.newton_steps < MAX_NEWTON_STEPS)
 
     def turn(solution: Solution) -> Solution:
         scores = jnp.asarray(solution.scores)

@@ -35,7 +35,7 @@ class _Setting(NamedTuple):
 
 
 def typical_duels(num_items: int) -> ScoredDuels:
-    """Duels between items nobody knows yet: BTL scores at evenly spaced quantiles of a standard normal.
+    """Duels between items of which nothing is known: BTL scores at evenly spaced quantiles of a standard normal.
 
     Args:
       num_items: K, at least 2.
@@ -65,16 +65,16 @@ def plan(
     max_samples: int = MOST_SAMPLES,
     progress: bool | None = None,
 ) -> Plan:
-    """Simulate an algorithm on what is believed to be the truth, and set it beside the theory and uniform sampling.
+    """Simulate an algorithm on the instance you expect, and compare it with the theory and with uniform sampling.
 
-    Ctrl-C ends the simulating: the plan then has only the settings that were simulated.
+    Ctrl-C stops the simulation: the plan then has only the settings that were simulated.
 
     Args:
       environment: arms or duels with the means or scores you expect.
       boundaries: where clusters end, as for `LUCBRank`.
       epsilons: tolerances to plan for; any order.
       deltas: risks to plan for.
-      algorithm: what will ask: "EvidenceRank", or "LUCBRank" as the paper has it.
+      algorithm: which algorithm will choose the questions: "EvidenceRank", or the paper's "LUCBRank".
       alpha: exponent of the paper's exploration rate, for LUCBRank.
       budget: samples you could pay for; adds what to expect if you stop there.
       trials: trials per setting.

@@ -20,7 +20,7 @@ class Forecast(NamedTuple):
       source: "simulated" or "extrapolated".
       trials: finished trials behind it; fewer than asked for after Ctrl-C, 0 where extrapolated.
       upper_bound: Theorem 2, which is about LUCBRank; infinite where epsilon = 0 and means are tied across a boundary.
-      uniform: estimate of what uniform sampling with the same proofs takes, as if every empirical mean were exact.
+      uniform: estimate of what uniform sampling with the same stopping test takes, if every empirical mean were exact.
 
     Example:
       See `plan`.
@@ -55,7 +55,7 @@ class Plan:
       num_items: K.
       boundaries: ranks after which a cluster ends.
       duels: whether judgements are duels.
-      algorithm: what will ask.
+      algorithm: which algorithm will choose the questions.
       trials: trials per setting that were asked for.
       forecasts: one for every setting.
       lower_bounds: sharp lower bound at epsilon = 0, by delta: no algorithm with that guarantee takes fewer on average.
@@ -103,7 +103,7 @@ class Plan:
                 continue
             ratio = row.uniform / row.samples
             setting = f"epsilon {row.epsilon:g}, delta {row.delta:g}"
-            other = f"uniform sampling with the same proofs about {row.uniform:,.0f}"
+            other = f"uniform sampling with the same stopping test about {row.uniform:,.0f}"
             cheaper = f"adaptive is {ratio:.1f}x cheaper" if ratio > 1 else f"uniform is {1 / ratio:.1f}x cheaper"
             lines.append(f"{setting}: adaptive takes {row.samples:,.0f} {unit}, {other}: {cheaper}.")
         whole = self.all_pairs
@@ -119,7 +119,7 @@ class Plan:
             better = "adaptive" if stop.adaptive > stop.uniform else "uniform"
             lines.append(
                 f"With {stop.samples:,} {unit}{money(stop.samples)}: {stop.adaptive:.0%} of the items in the right "
-                f"cluster by adaptive sampling, {stop.uniform:.0%} by uniform; {better} sampling gives more for it."
+                f"cluster by adaptive sampling, {stop.uniform:.0%} by uniform; {better} sampling does better."
             )
             if self.duels and better == "uniform":
                 lines.append(

@@ -1,4 +1,4 @@
-"""What uniform sampling takes and gives: the yardstick of a plan."""
+"""What uniform sampling needs and achieves: the baseline of a plan."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ TRIALS = 400
 
 
 def uniform_samples(means: Float[np.ndarray, "K"], algorithm: EvidenceRank | LUCBRank) -> float:
-    """Samples that uniform sampling takes until the algorithm's proofs hold, if every mean is met exactly.
+    """Samples that uniform sampling takes until the algorithm's stopping test holds, if every empirical mean is exact.
 
     The items next to a boundary are settled last: evidence for a pair rises with the one mean and falls with the other.
 

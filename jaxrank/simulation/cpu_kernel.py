@@ -4,7 +4,7 @@ XLA runs a compiled program on a CPU as a list of small kernels, handed one by o
 inner loop is a hundred of them, and handing them out costs as much as running them. XLA can also compile a called
 computation to a single function, which it does by itself for very small loops. The attributes below ask for it.
 
-They are no public interface of XLA. So a small loop is tried once per process, and if that fails or gives another
+They are not a public interface of XLA. So a small loop is tried once per process, and if it fails or gives another
 result, all loops are compiled in the usual way: slower, with the same results. The same goes for loops with operations
 that XLA's emitter for such functions does not know (a sort, a scatter, a matrix product, a callback).
 """

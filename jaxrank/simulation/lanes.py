@@ -63,9 +63,9 @@ def split_settings(algorithm, environment, mesh: Mesh) -> tuple[Settings, Progra
 
 
 class ForEveryTrial:
-    """An algorithm or environment written for a single trial, whose methods take the last axis as that of trials.
+    """Wraps an algorithm or environment written for a single trial, so that its methods take trials on the last axis.
 
-    Every method becomes `jax.vmap` of itself. Numbers that are marked as the trials' own have the axis as well.
+    Every method becomes `jax.vmap` of itself. Numbers that are marked as the trials' own have that axis as well.
     """
 
     def __init__(self, single: Any, is_own: Sequence[bool]):

@@ -1,4 +1,4 @@
-"""Turning the crank: one trial in `run`, thousands in `simulate`. The only loops over rounds.
+"""`run`: one trial as a pure function, a loop over rounds.
 
 Randomness: trial i of `simulate` uses the key `fold_in(key, i)` and equals `run` with that key. A trial key is split
 once, into one key for `init`, one for the questions and one for the answers; round r uses `fold_in(_, r)` of these.
@@ -26,8 +26,8 @@ def run(
 
     Args:
       key: such as `jax.random.key(0)`; the same key gives the same trial.
-      algorithm: what asks.
-      environment: what answers.
+      algorithm: asks the questions.
+      environment: answers them.
       max_samples: budget; the last round is cut short rather than overspend it. None goes on until the algorithm is
         done, and is refused where it never would be.
 
@@ -42,7 +42,7 @@ def run(
       (True, 1)
     """
     key, limit = prepare(key, algorithm, environment, max_samples)
-    # Settings that are constants of the compiled program would be folded, with other rounding than the program itself.
+    # Settings that are known at compile time would be constant-folded, which rounds differently from the program.
     leaves, treedef = jax.tree.flatten((algorithm, environment))
     leaves = jax.lax.optimization_barrier([jnp.asarray(leaf, float) for leaf in leaves])
     algorithm, environment = jax.tree.unflatten(treedef, leaves)

@@ -27,7 +27,7 @@ from jaxrank.simulation.workers import JobQueue, Task, run_workers
 
 
 class Runs(NamedTuple):
-    """What came of many trials: every field of `Run` with a leading trial axis, after an instance axis if any.
+    """Results of many trials: every field of `Run` with a leading trial axis, after an instance axis if any.
 
     Attributes:
       samples: answers that each trial asked for.
@@ -103,23 +103,23 @@ def simulate(
 ) -> Runs:
     """`num_trials` trials of every instance, each until done or out of budget.
 
-    The first Ctrl-C starts no new trial, finishes those under way and returns; `Runs.trial` says which trials these
-    are. A second one returns at once: trials that happened to be short are then over-represented, and `Runs.biased`
+    After the first Ctrl-C no new trial starts; those in progress are finished and returned, and `Runs.trial` says
+    which they are. A second one returns at once: short trials are then over-represented, and `Runs.biased`
     says so. With several processes (`jax.distributed`) each takes its share of the trials, and all return the merged
     result.
 
     Args:
       key: such as `jax.random.key(0)`; trial i uses `fold_in(key, i)`, the same for every instance.
-      algorithm: what asks. A leading axis on any of its numbers (delta, epsilon, ...) is an instance axis.
-      environment: what answers. A leading axis on any of its numbers is the same instance axis.
+      algorithm: asks the questions. A leading axis on any of its numbers (delta, epsilon, ...) is an instance axis.
+      environment: answers them. A leading axis on any of its numbers is the same instance axis.
       num_trials: trials per instance.
       max_samples: budget of a trial; a trial that spends it has `done == False`.
       record_at: increasing sample budgets at which the order is recorded on the way.
-      resume_file: a file (an SQLite database) that keeps finished trials, so that the same call after a kill goes on
-        where it was; a later call may ask for more trials.
+      resume_file: a file (an SQLite database) that keeps finished trials, so that the same call resumes where a killed
+        process stopped; a later call may ask for more trials.
       mesh: devices to shard the lanes over; by default all devices of this process.
       num_lanes: trials under way at once; by default as `default_lanes` says.
-      chunk_rounds: rounds between two looks at the lanes; by default adapted on the way (`workers.next_rounds`).
+      chunk_rounds: rounds between two checks for finished trials; by default adaptive (`workers.next_rounds`).
       progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
         of the algorithm's name.
 

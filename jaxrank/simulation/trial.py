@@ -10,7 +10,7 @@ from jaxrank.core.protocol import Algorithm
 
 
 class Run(NamedTuple):
-    """What came of one trial.
+    """Result of one trial.
 
     Attributes:
       samples: answers that were asked for.
@@ -56,7 +56,7 @@ def begin(key: Key[Array, ""], algorithm: Algorithm[Any]) -> Trial:
 
 
 def advance(trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] | bool = False) -> Trial:
-    """One round: ask, let the world answer, tell. A trial on pause asks nothing."""
+    """One round: ask, let the environment answer, tell. A paused trial asks nothing."""
     query = algorithm.ask(prng.fold_in(trial.ask_key, trial.turn), trial.state)
     awake = ~jnp.broadcast_to(jnp.asarray(pause), trial.turn.shape)
     mask = query.mask & awake[None]

@@ -68,8 +68,8 @@ class JobQueue:
         self.compile_lock = threading.Lock()
         """Held by the worker that compiles, so that the others find its programs instead of compiling them again."""
         self.order_lock = threading.Lock()
-        """Held by the worker that takes orders. On two cores, two programs at once that factor matrices, as for an
-        order by a fitted model, wait for each other's threads for ever."""
+        """Held by the worker that takes orders. On two cores, two concurrent programs that factor matrices, as for an
+        order by a fitted model, deadlock: each waits for the other's threads."""
 
     @property
     def num_waiting(self) -> int:
@@ -174,7 +174,7 @@ def next_rounds(rounds: int, share_over: float, seconds: float) -> int:
     """Length of the next chunk: longer while few lanes finish in one and it is short, shorter when many do.
 
     A lane that finishes waits for the end of its chunk, half a chunk on average, so a chunk in which 2% of the lanes
-    finish wastes 1%. A quarter of a second between looks keeps progress, saving and Ctrl-C lively.
+    finish wastes 1%. A quarter of a second per chunk keeps progress, saving and Ctrl-C responsive.
     """
     if share_over > 0.08 or seconds > 0.5:
         return max(16, rounds // 2)

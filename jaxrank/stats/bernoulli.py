@@ -32,27 +32,27 @@ class Bernoulli:
 
     def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Pinsker's d >= 2 h^2, and d >= -(1-x) log(1-y) - H(x), which is exact at mean 0."""
-        return _reach(mean, 1 - mean, level)
+        return _bracket(mean, 1 - mean, level)
 
     def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """The mirror image: d(x, y) = d(1-x, 1-y)."""
-        return _reach(1 - mean, mean, level)
+        return _bracket(1 - mean, mean, level)
 
     def newton_guess_up(self, mean: Values, level: Values, guess: Values) -> Values:
         """See `NewtonBounds`."""
-        return _approach(mean, 1 - mean, level, guess)
+        return _newton_step_on_root(mean, 1 - mean, level, guess)
 
     def newton_guess_down(self, mean: Values, level: Values, guess: Values) -> Values:
         """See `NewtonBounds`."""
-        return _approach(1 - mean, mean, level, guess)
+        return _newton_step_on_root(1 - mean, mean, level, guess)
 
     def newton_bound_up(self, mean: Values, level: Values, guess: Values) -> Values:
         """See `NewtonBounds`."""
-        return _tighten(mean, 1 - mean, level, guess)
+        return _newton_step_outward(mean, 1 - mean, level, guess)
 
     def newton_bound_down(self, mean: Values, level: Values, guess: Values) -> Values:
         """See `NewtonBounds`."""
-        return _tighten(1 - mean, mean, level, guess)
+        return _newton_step_outward(1 - mean, mean, level, guess)
 
     def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is log(x / (1-x)), the function -log(1-x)."""
@@ -69,26 +69,26 @@ def _bernoulli_divergence(mean: Values, rest: Values, step: Values) -> Values:
     return scaled_excess(mean, step) + scaled_excess(rest, -step)
 
 
-def _approach(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
+def _newton_step_on_root(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
     """A Newton step on the square root of d, which is nearly linear: brings any sensible guess close.
 
     The root of d is concave, so a step on it can fall short; a guess a few times off must not become worse.
     """
-    spare, guess, most = _inside(mean, rest, level, guess)
+    spare, guess, most = _clipped_guess(mean, rest, level, guess)
     divergence = _bernoulli_divergence(mean, spare, guess)
     power = 2 * (divergence - jnp.sqrt(divergence * level)) * (mean + guess) / guess
     step = guess - (spare - guess) * _expm1(power)
     return jnp.clip(step, 0.25 * guess, most)
 
 
-def _tighten(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
+def _newton_step_outward(mean: Values, rest: Values, level: Values, guess: Values) -> Values:
     """A Newton step on d itself, which lands on the outer side of the root from wherever it starts."""
-    spare, guess, _ = _inside(mean, rest, level, guess)
+    spare, guess, _ = _clipped_guess(mean, rest, level, guess)
     power = (_bernoulli_divergence(mean, spare, guess) - level) * (mean + guess) / guess
     return jnp.where(rest > 0, jnp.minimum(guess - (spare - guess) * _expm1(power), spare), 0)
 
 
-def _inside(mean: Values, rest: Values, level: Values, guess: Values) -> tuple[Values, Values, Values]:
+def _clipped_guess(mean: Values, rest: Values, level: Values, guess: Values) -> tuple[Values, Values, Values]:
     """Rest kept above 0, the guess kept inside the domain and Pinsker's bound, and that limit."""
     spare = jnp.maximum(rest, jnp.finfo(mean.dtype).tiny)
     most = jnp.minimum((1 - 1e-6) * spare, jnp.sqrt(level / 2))
@@ -107,7 +107,7 @@ def _expm1(x: Values) -> Values:
     return jnp.where(jnp.abs(x) < 0.25, near, jnp.exp(x) - 1)
 
 
-def _reach(mean: Values, rest: Values, level: Values) -> tuple[Values, Values]:
+def _bracket(mean: Values, rest: Values, level: Values) -> tuple[Values, Values]:
     entropy = _entropy(mean) + _entropy(rest)
     power = -(level + entropy) / jnp.where(rest > 0, rest, 1)
     # rest - exp(power), written so that neither a rest near 0 nor one near 1 loses digits.

@@ -1,8 +1,8 @@
 """Where to cut a ranking so that the gaps at the cuts are widest, within limits on the clusters.
 
-Gaps are indexed by rank: entry k - 1 is the gap between the k-th best item and the next. A clustering is worth the
-average gap at its boundaries; if their number is fixed, the same one is best by the sum. It is found by dynamic
-programming over the last boundary.
+Gaps are indexed by rank: entry k - 1 is the gap between the k-th best item and the next. The value of a clustering is
+the average gap at its boundaries; for a fixed number of boundaries, maximising the sum is the same. The best one is
+found by dynamic programming over the last boundary.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def gap_bounds(
 
     If every mean is within its bounds, the k-th largest mean is between the k-th largest lower and upper bound.
     """
-    # Finite, so that sums of them and of what is not allowed never meet as infinities of two signs.
+    # Kept finite, so that adding -inf for what is not allowed never gives inf - inf = NaN.
     most = float(jnp.finfo(lower.dtype).max) / (4 * lower.shape[0])
     return jnp.clip(lower[:-1] - upper[1:], -most, most), jnp.clip(upper[:-1] - lower[1:], -most, most)
 
@@ -126,22 +126,22 @@ def best_through_each(
     given = num_boundaries(boundaries, allowed.num_items)
     value = jnp.full_like(lowest, -jnp.inf)
     for gaps, fewer in _comparable(lowest, highest, allowed, boundaries):
-        gap, place, best = _forward(gaps, allowed)
+        gap, place, best = _best_sums(gaps, allowed)
         for count in allowed.counts:
             rest = jnp.where(_within(allowed.num_items - place, allowed.sizes[count]), 0, -jnp.inf).astype(gap.dtype)
             for number in range(count, 0, -1):
                 average_gap = jnp.where((count < given)[None] == fewer, best[number] + rest, -jnp.inf) / count
                 value = jnp.maximum(value, average_gap[1:-1])
-                rest = jnp.flip(_farther(jnp.flip(gap + rest, axis=0), *allowed.sizes[number - 1]), axis=0)
+                rest = jnp.flip(_window_max(jnp.flip(gap + rest, axis=0), *allowed.sizes[number - 1]), axis=0)
     return value
 
 
 def _comparable(lowest, highest, allowed: Limits, boundaries) -> list[tuple[Float[Array, "k *T"], bool]]:
     """Gaps by which other clusterings compare with the given one's lower bounds, and whether for those of fewer cuts.
 
-    A gap that both have is the same number, so what is not known of it does not matter: it counts at its lower bound
-    for both. In the average of n < m boundaries it weighs more than in that of the given one's m, by 1/n - 1/m of what
-    it is at most: it counts as H - (H - L) n / m there, and no less with the smallest n that is allowed.
+    A gap G in [L, H] that both clusterings have cancels if both have as many boundaries, so it counts as L for both.
+    A clustering of n < m boundaries gives it weight 1/n, the given one only 1/m; G/n - G/m is largest at G = H, so
+    against L/m it counts as H - (H - L) n / m there, which the smallest n that is allowed only makes larger.
     """
     common = is_among(row_indices(lowest.shape, int) + 1, boundaries)
     as_many = [(jnp.where(common, lowest, highest), False)]
@@ -188,14 +188,14 @@ def best_clustering(
     only the others. Of clusterings that differ by no more than rounding, the one whose boundaries come first is taken;
     the value is the largest of all.
     """
-    gap, place, best = _forward(gaps, allowed)
+    gap, place, best = _best_sums(gaps, allowed)
     given = differing = None
     if excluding is not None:
         given = num_boundaries(excluding, allowed.num_items)
         differing = [jnp.full_like(gap, -jnp.inf)]
         for number, size in enumerate(allowed.sizes[:-1]):
             same = place == excluding[number][None]
-            before = jnp.where(same, _farther(differing[-1], *size), _farther(best[number], *size))
+            before = jnp.where(same, _window_max(differing[-1], *size), _window_max(best[number], *size))
             differing.append(gap + before)
 
     def table(count, apart):
@@ -231,7 +231,7 @@ def best_clustering(
 
 
 def _rounding(gaps: Float[Array, "k *T"]) -> Float[Array, "*T"]:
-    """By how much sums of these gaps may differ without being different."""
+    """Difference up to which sums of these gaps count as tied."""
     return TIE[gaps.dtype.itemsize] * jnp.max(jnp.abs(gaps), axis=0)
 
 
@@ -240,7 +240,7 @@ def _first_largest(table: Float[Array, "k *T"], near: Float[Array, "*T"]) -> Int
     return jnp.argmax(table >= (jnp.max(table, axis=0) - near)[None], axis=0).astype(int)
 
 
-def _forward(gaps, allowed: Limits):
+def _best_sums(gaps, allowed: Limits):
     """The gaps with both ends, their places, and for each number of boundaries the best sum by the last one's place.
 
     It is the gap there and the best sum of one boundary less, the last as far back as the cluster between may be large.
@@ -250,7 +250,7 @@ def _forward(gaps, allowed: Limits):
     place = row_indices(gap.shape, int)
     best = [jnp.where(place == 0, 0, -jnp.inf).astype(gap.dtype)]
     for size in allowed.sizes[:-1]:
-        best.append(gap + _farther(best[-1], *size))
+        best.append(gap + _window_max(best[-1], *size))
     return gap, place, best
 
 
@@ -258,7 +258,7 @@ def _within(size, limit: tuple[int, int]):
     return (size >= limit[0]) & (size <= limit[1])
 
 
-def _farther(table, low: int, high: int):
+def _window_max(table, low: int, high: int):
     """At every place the largest entry from `high` to `low` places before it; windows grow by doubling."""
     width, reach = min(high, table.shape[0] - 1) - low + 1, 1
     table = _moved(table, low)

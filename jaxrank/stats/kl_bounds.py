@@ -1,4 +1,4 @@
-r"""KL confidence bounds, and the thresholds that make them hold at all times at once.
+r"""KL confidence bounds for a given threshold.
 
 For an item with empirical mean $\hat p$ after N pulls, and a threshold $\beta$ (the paper's eq. 4):
 

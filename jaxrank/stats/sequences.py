@@ -1,4 +1,4 @@
-"""Confidence sequences: thresholds that make confidence bounds hold at all times at once."""
+"""Confidence sequences: thresholds that make confidence bounds time-uniform (anytime-valid)."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -173,8 +173,8 @@ class Mixture:
 def mixture_regret(mean: Float[Array, "..."], pulls: Num[Array, "..."]) -> Float[Array, "..."]:
     r"""$\log \max_p p^S (1-p)^{N-S} - \log \int p^S (1-p)^{N-S} \mathrm{d}p / (\pi \sqrt{p(1-p)})$, with S = N mean.
 
-    Both logarithms are of the order of N and their difference of the order of log N. Stirling's formula for the
-    gamma functions of the integral takes them apart: what is left are terms that are small themselves.
+    Both logarithms are of the order of N and their difference of the order of log N. With Stirling's formula for the
+    gamma functions of the integral, the large terms cancel analytically and only small ones are computed.
     """
     count = jnp.asarray(pulls).astype(mean.dtype)
     wins, losses = count * mean, count * (1 - mean)

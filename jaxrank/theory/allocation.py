@@ -41,9 +41,9 @@ def characteristic_time(
     r"""T* and w* of coarse ranking, for epsilon = 0.
 
     $1/T^* = \max_w \min_{(a, b)} \inf_m w_a d(p_a, m) + w_b d(p_b, m)$ over shares w and pairs (a, b) from adjacent
-    clusters; m is the weighted mean. The information is of degree 1 in w, so T* is also the smallest number of samples
-    that give every pair one unit of it: a convex problem, solved by Newton steps along a barrier. T* can be
-    differentiated in the means; w* is taken as fixed.
+    clusters; m is the weighted mean. The information is homogeneous of degree 1 in w, so T* is also the smallest number
+    of samples that gives every pair one unit of it: a convex problem, solved by an interior-point method (Newton steps
+    on a log barrier). T* can be differentiated in the means; w* is taken as fixed.
 
     Args:
       means: true mean of every item, shape (K,), in any order.
@@ -69,7 +69,7 @@ def _characteristic_time(
     samples, price = _fewest_samples(_pairs(jax.lax.stop_gradient(means), points, family), len(means))
     information = _pairs(means, points, family).information(samples)
     weakest = jax.lax.stop_gradient(jnp.min(information))
-    # Derivatives of the smallest sum are those of the constraints, times their prices.
+    # Envelope theorem: derivatives of the smallest sum are those of the constraints, times their Lagrange multipliers.
     change = jnp.sum(price * (jax.lax.stop_gradient(information) - information))
     time = jnp.sum(samples) / weakest + change
     return Allocation(time, in_given_order(samples / jnp.sum(samples), order))
@@ -102,8 +102,8 @@ class _Pairs(NamedTuple):
     def curvature_root(self, samples: Float[Array, "K"]) -> Float[Array, "2 P"]:
         """v such that minus v v' is the second derivative of the information in the two numbers of samples.
 
-        The weighted mean is where the slope in m is 0, so it only counts in second order; its own speed there is the
-        inverse of the variance.
+        The derivative in m is 0 at the weighted mean, so m only counts in second order; the derivative of the natural
+        parameter there is the inverse of the variance.
         """
         middle = self.middle(samples)
         zero, one = jnp.zeros_like(middle), jnp.ones_like(middle)
@@ -124,10 +124,10 @@ def _pairs(means: Float[Array, "K"], points: tuple[int, ...], family: Family) ->
 
 
 def _fewest_samples(pairs: _Pairs, num_items: int) -> tuple[Float[Array, "K"], Float[Array, "P"]]:
-    """Samples per item with the smallest sum that give every pair one unit of information, and each pair's price.
+    """Samples per item with the smallest sum that give every pair one unit of information, and Lagrange multipliers.
 
-    Minimises the barrier function for falling mu; the sum of samples is then mu times the number of pairs too large at
-    most. mu falls once a Newton step is short.
+    Minimises the log-barrier function for decreasing mu; the sum of samples then exceeds the smallest by at most mu
+    times the number of pairs. mu is reduced once the Newton decrement is small.
     """
     kind, count = pairs.high.dtype, len(pairs.above)
     tolerance = 1e-11 if kind.itemsize > 4 else 1e-5
@@ -151,7 +151,7 @@ def _fewest_samples(pairs: _Pairs, num_items: int) -> tuple[Float[Array, "K"], F
     samples, _, _ = jax.lax.while_loop(going, turn, (start, jnp.sum(start) / count, jnp.zeros((), int)))
     information = pairs.information(samples)
     price = 1 / (information - 1)
-    # Prices add up to the number of samples, by the degree of the information.
+    # Scaled by Euler's theorem: information is homogeneous of degree 1, so multipliers times it add up to the samples.
     return samples, price * jnp.sum(samples) / jnp.sum(price * information)
 
 

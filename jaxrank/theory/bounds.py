@@ -47,8 +47,8 @@ def hardness(
     r"""The smallest $H^*_{\epsilon,b} = \sum_a 1 / \max(\Delta^*_b(a), \epsilon^2/2)$ over the points b.
 
     An item between two boundaries couples their points, so they form a chain: dynamic programming over a grid finds
-    the best points together, and again over finer grids around them. Derivatives in the means hold every point at its
-    share of its gap.
+    the best points together, and again over finer grids around them. Derivatives in the means keep every point at a
+    fixed fraction of its gap.
 
     Args:
       means: true mean of every item, shape (K,), in any order.

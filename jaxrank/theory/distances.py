@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def in_double(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Work plain numbers out in 64 bit and hand back NumPy's; leave traced ones as they are."""
+    """Compute concrete values in 64 bit and return NumPy arrays; leave traced ones as they are."""
 
     @functools.wraps(function)
     def wrapped(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -212,7 +212,7 @@ def kl_distances(
 
 @in_double
 def complete_ranking_hardness(means: Float[ArrayLike, "K"]) -> Float[Array, ""]:
-    r"""Sum of $1/\Delta^2$ over the gaps between neighbours: what a full order costs, but for constants and logs.
+    r"""Sum of $1/\Delta^2$ over the gaps between neighbours: what a full order costs, up to constants and logs.
 
     Args:
       means: true mean of every item, shape (K,), in any order.

@@ -165,7 +165,7 @@ def test_both_readers_read_the_same(tmp_path, monkeypatch):
     path = tmp_path / "answers.csv"
     path.write_text("left,right,winner,rater\n" + lines(rows))
     plain = jr.Comparisons.read(path)
-    monkeypatch.setattr(tables, "LARGE", 0)
+    monkeypatch.setattr(tables, "MIN_PYARROW_BYTES", 0)
     assert tables.is_fast(tables.read_table(path))
     fast = jr.Comparisons.read(path)
     for name in ("winners", "losers", "weights", "raters", "tied"):

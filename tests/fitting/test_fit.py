@@ -109,7 +109,7 @@ def test_a_prior_does_not_make_anything_surer():
 def test_difference_by_solving_equals_the_covariance(monkeypatch):
     fit = jr.fit_btl(comparisons("banded", 90, 900))
     exact = fit.difference(3, 60)
-    monkeypatch.setattr(fit_room, "MOST_FOR_ERRORS", 10)
+    monkeypatch.setattr(fit_room, "MAX_COVARIANCE_ITEMS", 10)
     solved = fit.difference(3, 60)
     assert solved.standard_error == pytest.approx(exact.standard_error, rel=1e-5)
     with pytest.raises(ValueError, match="standard errors of all items need at most 10 items, got 90"):

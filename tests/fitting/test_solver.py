@@ -64,12 +64,12 @@ def small_list(given, size):
 
 
 def test_a_fit_that_did_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(solver, "PASSES", 1)
-    monkeypatch.setattr(solver, "NEWTON_STEPS", 0)
-    for program in (fit_room._climb, fit_room._newton):
+    monkeypatch.setattr(solver, "MAX_GRADIENTS", 1)
+    monkeypatch.setattr(solver, "MAX_NEWTON_STEPS", 0)
+    for program in (fit_room._lbfgs, fit_room._newton):
         program.clear_cache()
     fit = jr.fit_btl(comparisons("random", 20, 400))
-    for program in (fit_room._climb, fit_room._newton):
+    for program in (fit_room._lbfgs, fit_room._newton):
         program.clear_cache()
     assert not fit.converged
     assert fit.error > 1e-9
@@ -138,14 +138,14 @@ def test_strong_and_close_agree_with_the_report():
         assert connectivity.is_strong_table(table) == expected
         assert connectivity.is_strong(winners, losers, count) == expected
         # Twelve items at most: eight hops reach all but rare long chains, and close ones are strong.
-        assert not connectivity.is_close(winners, losers, count) or expected
+        assert not connectivity.has_short_chains(winners, losers, count) or expected
         strong += expected
     assert 100 < strong < 400
     dense = comparisons("random", 500, 20_000)
-    assert connectivity.is_close(dense.winners, dense.losers, 500)
+    assert connectivity.has_short_chains(dense.winners, dense.losers, 500)
     ladder = np.arange(99)
     winners, losers = np.concatenate([ladder, ladder + 1]), np.concatenate([ladder + 1, ladder])
-    assert not connectivity.is_close(winners, losers, 100)
+    assert not connectivity.has_short_chains(winners, losers, 100)
     assert connectivity.is_strong(winners, losers, 100)
 
 
@@ -163,7 +163,7 @@ with enable_x64(True):
     rows = likelihood.data_of(data)
     if jax.device_count() > 1:
         assert len(rows.winners.sharding.device_set) == 2 and not rows.winners.sharding.is_fully_replicated
-        program = fit_room._climb.lower(rows, LINKS["btl"], 0.0, None, 1e-9).compile().as_text()
+        program = fit_room._lbfgs.lower(rows, LINKS["btl"], 0.0, None, 1e-9).compile().as_text()
         assert "all-reduce" in program and "all-gather" not in program
 print(jr.fit_btl(data).scores[:50].tolist())
 """
