@@ -79,6 +79,11 @@ def make(request):
     return VARIANTS[request.param]
 
 
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES], ids=str)
+def make_usual(request):
+    return CASES[request.param]
+
+
 def environment_of(algorithm):
     if isinstance(getattr(algorithm, "family", None), jr.Gaussian):
         return jr.GaussianArms(means=MEANS, sigma=0.5)
@@ -180,9 +185,9 @@ def test_budget_is_never_overspent_and_said_to_be_spent(make, key):
         assert not bool(result.done)
 
 
-def test_a_reward_outside_the_domain_is_refused_on_the_host(make, key):
+def test_a_reward_outside_the_domain_is_refused_on_the_host(make_usual, key):
     """A call from the host is a door; under `jit` the value is not known, and passes."""
-    algorithm = make(0.1)
+    algorithm = make_usual(0.1)
     state = jax.jit(algorithm.init)(key)
     query = jax.jit(algorithm.ask)(key, state)
     reward = np.full(query.item.shape, 0.5)

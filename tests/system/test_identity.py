@@ -5,6 +5,7 @@ rounding decides. Means are compared to rounding, everything else exactly.
 """
 
 import dataclasses
+import functools
 import os
 import pickle
 import subprocess
@@ -82,36 +83,64 @@ def simulate(name, **options):
     return jr.simulate(jax.random.key(KEY), algorithm, environment, **{"max_samples": MOST, **options})
 
 
+@functools.cache
+def whole(name):
+    """All trials, simulated in the usual way, once per process."""
+    return simulate(name, num_trials=TRIALS)
+
+
+def grouped(names, *marks):
+    """Cases of one name go to one worker, which then has their compiled programs and results."""
+    return [pytest.param(name, marks=[pytest.mark.xdist_group(name), *marks]) for name in names]
+
+
 def test_every_algorithm_and_environment_is_here():
     for public, place in ((algorithms, 0), (environments, 1)):
         names = {name for name in public.__all__ if dataclasses.is_dataclass(getattr(public, name))}
         assert names <= {type(case[place]).__name__ for case in CASES.values()}
 
 
+QUICK = ("EvidenceRank", "LUCBRank")
+
+
 @pytest.mark.parametrize(
-    ("name", "ways"),
-    [(name, "a few ways") for name in ("EvidenceRank", "LUCBRank")]
-    + [pytest.param(name, "many ways", marks=pytest.mark.slow) for name in USUAL]
-    + [pytest.param(name, "a few ways", marks=pytest.mark.slow) for name in CASES if name not in USUAL],
+    "name", [*grouped(QUICK), *grouped([name for name in CASES if name not in QUICK], pytest.mark.slow)]
 )
-def test_alone_and_in_every_batch(name, ways, monkeypatch):
-    whole = simulate(name, num_trials=TRIALS)
-    for lanes, chunk, workers, count in WAYS if ways == "many ways" else WAYS[1:3]:
-        monkeypatch.setattr(engine, "_num_workers", lambda mesh, workers=workers: workers)
-        again = simulate(name, num_trials=count, num_lanes=lanes, chunk_rounds=chunk)
-        assert differing(decisions(again), decisions(whole, count)) == [], f"{lanes} lanes, {chunk} rounds in a chunk"
-        np.testing.assert_allclose(again.means, whole.means[:count], rtol=1e-5)
+def test_alone_and_in_a_batch(name, monkeypatch):
+    check_ways(name, WAYS[2:3], monkeypatch)
     algorithm, environment = CASES[name]
     folded = jax.jit(lambda key: jr.run(key, algorithm, environment, max_samples=MOST))
-    given = jax.jit(lambda key, algorithm, environment: jr.run(key, algorithm, environment, max_samples=MOST))
-    for run in (folded, lambda key: given(key, algorithm, environment))[: 2 if ways == "many ways" else 1]:
-        alone = [run(jax.random.fold_in(jax.random.key(KEY), trial)) for trial in range(24)]
-        alone = jax.tree.map(lambda *values: np.stack(values), *alone)
-        assert differing(decisions(alone), decisions(whole, 24)) == []
+    check_alone(name, folded)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*USUAL, "LUCBRank, batches", "GapRank, free"])
+@pytest.mark.parametrize("name", grouped(USUAL))
+def test_in_every_batch_and_with_settings_as_arguments(name, monkeypatch):
+    check_ways(name, WAYS[:2] + WAYS[3:], monkeypatch)
+    algorithm, environment = CASES[name]
+    given = jax.jit(lambda key, algorithm, environment: jr.run(key, algorithm, environment, max_samples=MOST))
+    check_alone(name, lambda key: given(key, algorithm, environment))
+
+
+def check_ways(name, ways, monkeypatch):
+    """With so many lanes, rounds in a chunk, workers and trials, the trials are the same."""
+    for lanes, chunk, workers, count in ways:
+        monkeypatch.setattr(engine, "_num_workers", lambda mesh, workers=workers: workers)
+        again = simulate(name, num_trials=count, num_lanes=lanes, chunk_rounds=chunk)
+        expected = decisions(whole(name), count)
+        assert differing(decisions(again), expected) == [], f"{lanes} lanes, {chunk} rounds in a chunk"
+        np.testing.assert_allclose(again.means, whole(name).means[:count], rtol=1e-5)
+
+
+def check_alone(name, run):
+    """One by one, the trials are the same."""
+    alone = [run(jax.random.fold_in(jax.random.key(KEY), trial)) for trial in range(24)]
+    alone = jax.tree.map(lambda *values: np.stack(values), *alone)
+    assert differing(decisions(alone), decisions(whole(name), 24)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", grouped([*USUAL, "LUCBRank, batches", "GapRank, free"]))
 def test_stacked_or_alone(name):
     """Two instances, with a delta of their own each where there is one, in one call and in two."""
     algorithm, environment = CASES[name]
@@ -142,13 +171,13 @@ def for_one_trial(thing):
 
 
 @pytest.mark.parametrize(
-    "name", ["Uniform", *(pytest.param(name, marks=pytest.mark.slow) for name in USUAL if name != "Uniform")]
+    "name", [*grouped(["Uniform"]), *grouped([name for name in USUAL if name != "Uniform"], pytest.mark.slow)]
 )
 def test_written_for_one_trial(name):
     """`simulate` runs what is not batched under `vmap`, algorithm and environment, with the same decisions."""
     algorithm, environment = (for_one_trial(thing) for thing in CASES[name])
     plain = jr.simulate(jax.random.key(KEY), algorithm, environment, 24, max_samples=MOST)
-    assert differing(decisions(plain), decisions(simulate(name, num_trials=24))) == []
+    assert differing(decisions(plain), decisions(whole(name), 24)) == []
 
 
 PROGRAM = """
@@ -168,14 +197,13 @@ def test_on_two_devices(tmp_path):
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "runs")], env=environment, check=True)
     runs = pickle.loads((tmp_path / "runs").read_bytes())
     for name in USUAL:
-        assert differing(runs[name], decisions(simulate(name, num_trials=TRIALS))) == [], name
+        assert differing(runs[name], decisions(whole(name))) == [], name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", grouped(USUAL))
 def test_resumed(name, tmp_path):
     """A file with some of the trials, as a kill leaves it, is completed to the same result."""
-    whole = simulate(name, num_trials=TRIALS)
     simulate(name, num_trials=50, resume_file=tmp_path / "trials", num_lanes=3)
     again = simulate(name, num_trials=TRIALS, resume_file=tmp_path / "trials")
-    assert differing(decisions(again), decisions(whole)) == []
+    assert differing(decisions(again), decisions(whole(name))) == []
