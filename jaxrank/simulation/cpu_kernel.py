@@ -28,9 +28,15 @@ XLA without that library do not know the option.
 """
 
 
+FIRST_VERSION = (0, 10)
+"""Versions of JAX before this one abort the process while they compile some loops in this form, past any exception."""
+
+
 @functools.cache
 def compiler_options() -> dict[str, Any] | None:
     """Options with which a small loop was seen to work as one kernel in this process; None if it was not."""
+    if jax.__version_info__ < FIRST_VERSION:
+        return None
 
     def loop(start: jax.Array) -> jax.Array:
         def turn(carry: jax.Array) -> jax.Array:

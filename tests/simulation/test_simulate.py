@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxrank as jr
-from jaxrank.simulation import lanes
+from jaxrank.simulation import cpu_kernel, lanes
 
 MEANS = np.array([0.8, 0.6, 0.45, 0.3, 0.1])
 EASY = {"num_items": 5, "boundaries": (1, 3), "delta": 0.1, "epsilon": 0.2}
@@ -87,7 +87,7 @@ def test_orders_are_recorded_at_the_first_round_that_reaches_them(key):
 
 
 def test_one_compilation_across_settings(key):
-    compiled = lanes._jitted_chunk(True)
+    compiled = lanes._jitted_chunk(cpu_kernel.compiler_options() is not None)
     compiled.clear_cache()
     for delta, epsilon, seed, scale in [
         (0.1, 0.2, 0, 1.0),
