@@ -68,7 +68,7 @@ class LUCBRank(ByConfidenceBounds[LUCBRankState]):
       variant: "literal" never revisits a settled boundary, as in Algorithm 1 as printed. "provable" recomputes
         the active set in every round and stops when all boundaries are settled at once, as the proof assumes.
       bounds: "bisection" computes every bound anew in every round, as Algorithm 1 reads. "tracked" starts from the
-        bounds of the round before and is faster; both make the same decisions.
+        bounds of the round before and is faster. Both make the same pulls in 64 bit; in 32 bit last bits may differ.
       sample_once: sample an item that is critical at several boundaries once, not once per boundary.
       pulls_per_item: samples of each critical item per round (many raters); k1 rises to keep the guarantee.
 
