@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 State = TypeVar("State")
 
@@ -74,10 +74,21 @@ def one_kernel(function: Callable[[State], State]) -> Callable[[State], State]:
     """`function`, to be compiled to a single kernel if all its operations allow it."""
 
     def call(state: State) -> State:
-        jaxpr = jax.make_jaxpr(function)(state).jaxpr
-        if not set(_operations(jaxpr)) <= _KNOWN:
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(state)
+        if not set(_operations(closed.jaxpr)) <= _KNOWN:
             return function(state)
-        return cast(State, set_xla_metadata(jax.jit(function)(state), xla_cpu_small_call="true", inlineable="false"))
+
+        def kernel(constants: list, leaves: list) -> tuple[list, list]:
+            results = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*leaves)
+            return results, jax.lax.optimization_barrier(constants)
+
+        # XLA aborts the process on a parameter of the kernel that no operation uses, and it may find out late that one
+        # is of no use. So what the function closes over is returned as well, and barriers keep JAX from dropping it.
+        results = set_xla_metadata(
+            jax.jit(kernel)(closed.consts, jax.tree.leaves(state)), xla_cpu_small_call="true", inlineable="false"
+        )
+        leaves, _ = jax.lax.optimization_barrier(results)
+        return cast(State, jax.tree.unflatten(jax.tree.structure(shape), leaves))
 
     return call
 

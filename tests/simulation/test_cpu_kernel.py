@@ -47,6 +47,19 @@ def test_same_result_and_one_kernel_where_the_operations_allow_it(name):
     np.testing.assert_allclose(whole(START), jax.jit(function)(START), rtol=1e-5)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_turns_out_to_be_of_no_use_does_not_stop_the_compiler(known):
+    """XLA would abort the process on what a loop closes over and drops when simplified, be it a constant or traced."""
+    idle = jnp.arange(12)[:, None]
+
+    def whole(start, idle):
+        return one_kernel(loop(lambda x: 0.5 * x + (idle * 0).astype(x.dtype)))(start)
+
+    compiled = jax.jit((lambda start, _: whole(start, idle)) if known else whole, compiler_options=compiler_options())
+    assert "xla_cpu_small_call" in compiled.lower(START, idle).as_text()
+    np.testing.assert_allclose(compiled(START, idle), START * 0.5**5, rtol=1e-5)
+
+
 def broken(options):
     def one_kernel(function):
         def call(state):
