@@ -197,7 +197,8 @@ def _numbers(experiment: Experiment, quick: bool, fresh: bool, out: Path, instan
     spent = {"wall": round(time.perf_counter() - start[0], 1), "cpu": round(time.process_time() - start[1], 1)}
     data = {**identity, "seconds": {**spent, "steps": recorder.seconds}, "result": result}
     out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data))
+    with jr.atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(data))
     shutil.rmtree(folder, ignore_errors=True)
     return data
 

@@ -17,6 +17,7 @@ from .algorithms import Quicksort as Quicksort
 from .algorithms import QuicksortState as QuicksortState
 from .algorithms import Uniform as Uniform
 from .algorithms import UniformState as UniformState
+from .core.atomic_write import atomic_write as atomic_write
 from .core.boundaries import complete as complete
 from .core.boundaries import cut_points as cut_points
 from .core.boundaries import quantiles as quantiles
@@ -112,6 +113,7 @@ __all__ = [
     "Tally",
     "Uniform",
     "UniformState",
+    "atomic_write",
     "borda_scores",
     "btl_scores",
     "btl_scores_of_many",

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
+from jaxrank.core.atomic_write import atomic_write
 from jaxrank.fitting.result import Fit
 from jaxrank.planning.result import Plan
 
@@ -80,7 +81,8 @@ def draw_fit(fit: Fit, path: str | Path, tiers: Int[ArrayLike, "K"] | None = Non
     axis.grid(axis="x", alpha=0.3)
     if tiers.any():
         axis.legend(loc="lower right")
-    figure.savefig(path, dpi=150)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, dpi=150)
     plt.close(figure)
 
 
@@ -144,5 +146,6 @@ def draw_plan(plan: Plan, path: str | Path, price: float | None = None) -> None:
             "right", functions=(lambda n: np.asarray(n) * each, lambda cost: np.asarray(cost) / each)
         )
         right.set_ylabel(f"cost, at {price:g} each")
-    figure.savefig(path, dpi=150)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, dpi=150)
     plt.close(figure)

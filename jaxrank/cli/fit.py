@@ -36,6 +36,7 @@ def fit(
         Path | None, typer.Option(help="Write item, score, standard error, interval and tier to this CSV.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw scores and intervals to this .png, .svg or .pdf.")] = None,
+    force: inputs.Force = False,
 ) -> None:
     """Fit scores to pairwise answers, with their uncertainty and a test of whether the model fits.
 
@@ -46,8 +47,7 @@ def fit(
             raise ValueError(f"model must be btl or thurstone, got {model!r}")
         if top is not None and top < 1:
             raise ValueError(f"top must be at least 1, got {top}")
-        inputs.picture(plot)
-        inputs.writable("out", out)
+        inputs.check_outputs({"answers": answers}, out=out, plot=plot, force=force)
         reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
         data, notes = read(answers, columns, outcomes, prior, largest_group, **reading, encoding=encoding)
 

@@ -5,8 +5,9 @@ import importlib.util
 import math
 import os
 import re
+import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -43,6 +44,7 @@ Delimiter = Annotated[
     str | None, typer.Option(help="What separates columns: a character, tab or space; detected if not given.")
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; detected if not given.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 LargestGroup = Annotated[
     bool, typer.Option("--largest-group", help="Fit only the largest group of items that are linked by answers.")
 ]
@@ -184,28 +186,65 @@ def cut(boundaries: str | None, sizes: str | None, clusters: int | None):
     return None if clusters is None else jr.quantiles(clusters)
 
 
-def picture(path: Path | None) -> None:
-    """Check that a picture can be drawn to this path, before the work that it is to show."""
-    if path is None:
-        return
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(path)!r}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("plot needs matplotlib, which is not installed: pip install 'jaxrank[plot]'")
-    writable("plot", path)
+def check_outputs(
+    sources: Mapping[str, str | Path | None],
+    *,
+    out: Path | None = None,
+    plot: Path | None = None,
+    resume_file: Path | None = None,
+    force: bool,
+    suffix: str | None = None,
+) -> None:
+    """Check, before the work that they are to hold, that files can be written and that nothing is lost by it.
+
+    Args:
+      sources: other files of the command, by the option that names them; what is no file is passed over.
+      out: file of the numbers.
+      plot: file of the picture.
+      resume_file: file that an earlier call may have begun.
+      force: whether files that exist may be replaced.
+      suffix: that `out` must have.
+    """
+    if plot is not None:
+        if plot.suffix not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"plot must end in .png, .svg or .pdf, got {str(plot)!r}")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise ValueError("plot needs matplotlib, which is not installed: pip install 'jaxrank[plot]'")
+    if out is not None and suffix is not None and out.suffix != suffix:
+        raise ValueError(f"out must end in {suffix}, got {str(out)!r}")
+    used = dict(sources)
+    for name, path in (("resume_file", resume_file), ("out", out), ("plot", plot)):
+        if path is None:
+            continue
+        if name != "resume_file":  # simulate itself says what is wrong with that
+            _check_writable(name, path)
+        for other, known in used.items():
+            if known is not None and is_same_file(path, known):
+                raise ValueError(f"{name} must not be the file of another option ({other}), got {str(path)!r}")
+        if path.is_file() and not force and name != "resume_file":
+            raise ValueError(f"{name} must be a new file unless it may be replaced (force), got {str(path)!r}")
+        used[name] = path
 
 
-def writable(name: str, path: Path | None, suffix: str | None = None) -> None:
-    """Check that a file can be written to this path, before the work that it is to hold."""
-    if path is None:
-        return
-    if suffix is not None and path.suffix != suffix:
-        raise ValueError(f"{name} must end in {suffix}, got {str(path)!r}")
-    folder = path.parent
-    if not folder.is_dir():
+def _check_writable(name: str, path: Path) -> None:
+    if not path.parent.is_dir():
         raise ValueError(f"{name} must be in a folder that exists, got {str(path)!r}")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+    # A file is replaced by a new one, which needs a folder that can be written.
+    places = [path, Path(os.path.realpath(path)).parent] if path.exists() else [path.parent]
+    if path.is_dir() or not all(os.access(place, os.W_OK) for place in places):
         raise ValueError(f"{name} must be a file that can be written, got {str(path)!r}")
+
+
+def is_same_file(path: Path, other: str | Path) -> bool:
+    """Whether two paths lead to one file, through links too; "-" is the file that standard input is read from."""
+    if str(other) == "-":
+        try:
+            return path.exists() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+        except (OSError, ValueError):  # standard input is closed, or none of the system's
+            return False
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return path.exists() and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def checked_seed(seed: int) -> int:

@@ -47,6 +47,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw samples against epsilon to this .png, .svg or .pdf.")] = None,
+    force: inputs.Force = False,
 ) -> None:
     """Predict how many judgements a guarantee takes, what they cost, and what a smaller budget gives.
 
@@ -55,8 +56,7 @@ def plan(
     """
     with inputs.report_errors(plan):
         inputs.only_one(means=means, scores=scores, answers=answers, items=items)
-        inputs.writable("out", out)
-        inputs.picture(plot)
+        inputs.check_outputs({"means": means, "scores": scores, "answers": answers}, out=out, plot=plot, force=force)
         inputs.checked_seed(seed)
         alpha = inputs.alpha_of(algorithm, alpha)
         if algorithm is inputs.Ranking.GAPS:
@@ -92,7 +92,8 @@ def plan(
             jr.plots.draw_plan(result, plot, price)
         report = _report(result, source, notes, price, alpha, seed)
         if out is not None:
-            out.write_text(json.dumps(report, indent=2) + "\n")
+            with jr.atomic_write(out) as temporary:
+                temporary.write_text(json.dumps(report, indent=2) + "\n")
     typer.echo(json.dumps(report, indent=2) if as_json else _table(report))
     if not as_json:
         for path, what in ((out, "numbers are"), (plot, "picture is")):

@@ -27,6 +27,8 @@ EXPERIMENTS = {
     "fewer_samples": "beyond the paper: the same guarantee from fewer samples",
 }
 """In the order in which `all` runs them."""
+SUFFIXES = (".json", ".png", ".svg")
+"""Of the files that an experiment writes."""
 ON_STREET_VIEW = {"street_view", "complete_ranking", "pentiles", "inversions", "against_active_ranking"}
 
 
@@ -47,11 +49,11 @@ def reproduce(
     with inputs.report_errors(reproduce):
         names = _chosen(name)
         folder = _folder()
-        _check(scores)
+        out = out or Path("results/quick" if quick else "results")
+        _check(scores, [_file(out, each, suffix) for each in names for suffix in SUFFIXES])
     if not names:
         typer.echo("\n".join(f"{each:24s}{about}" for each, about in EXPERIMENTS.items()))
         return
-    out = out or Path("results/quick" if quick else "results")
     steps = []
     for number, each in enumerate(names, start=1):
         typer.echo(f"[{number}/{len(names)}] {each}: {EXPERIMENTS[each]}", err=True)
@@ -87,9 +89,15 @@ def _folder() -> Path:
     raise ValueError("the experiments are not installed beside jaxrank")
 
 
-def _check(scores: Path | None) -> None:
+def _file(out: Path, name: str, suffix: str) -> Path:
+    return out / f"{name}{suffix}"
+
+
+def _check(scores: Path | None, outputs: list[Path]) -> None:
     if scores is not None and not scores.is_file():
         raise ValueError(f"scores must be the path of a file with one number per line, got {str(scores)!r}")
+    if scores is not None and any(inputs.is_same_file(path, scores) for path in outputs):
+        raise ValueError(f"scores must not be a file that the experiment writes, got {str(scores)!r}")
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("reproduce draws with matplotlib, which is not installed: pip install 'jaxrank[plot]'")
 
@@ -108,7 +116,7 @@ def _call(command: list[str], *, show: bool) -> tuple[int, str]:
 
 
 def _step(name: str, out: Path, seconds: float, text: str) -> dict[str, Any]:
-    data = json.loads((out / f"{name}.json").read_text())
+    data = json.loads(_file(out, name, ".json").read_text())
     longest = max(data["seconds"]["steps"].items(), key=lambda item: item[1], default=(None, 0.0))
     return {
         "experiment": name,
@@ -118,7 +126,7 @@ def _step(name: str, out: Path, seconds: float, text: str) -> dict[str, Any]:
         "longest_step": longest[0],
         "longest_step_seconds": longest[1],
         "instance": None if data["instance"] is None else data["instance"]["name"],
-        "files": [str(out / f"{name}{suffix}") for suffix in (".json", ".png", ".svg")],
+        "files": [str(_file(out, name, suffix)) for suffix in SUFFIXES],
         "summary": text.strip(),
     }
 

@@ -44,13 +44,15 @@ def simulate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every trial to this .npz file.")] = None,
+    force: inputs.Force = False,
 ) -> None:
     """Rank a known instance many times: how often it errs, and what it costs.
 
     Without arguments: Experiment 1 of the paper (15 items, top 3 / middle / bottom 3) at epsilon = 0.05.
     """
     with inputs.report_errors(simulate):
-        inputs.writable("out", out, suffix=".npz")
+        sources = {"means": means, "scores": scores}
+        inputs.check_outputs(sources, out=out, resume_file=resume_file, force=force, suffix=".npz")
         inputs.checked_seed(seed)
         values = _values(means, scores)
         algorithm = _algorithm(

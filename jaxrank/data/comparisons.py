@@ -11,6 +11,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
+from jaxrank.core.atomic_write import atomic_write
 from jaxrank.data import tables
 from jaxrank.data.answers import find_answers
 from jaxrank.data.columns import Table, find_matrix, has_row_labels, table_of_records
@@ -235,7 +236,7 @@ class Comparisons(Subsets):
           ['winner,loser,count', 'fox,elk,1.0']
         """
         has_rater = self.raters is not None
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with atomic_write(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["winner", "loser", "count", "rater"][: 3 + has_rater])
             rows = zip(self.winners, self.losers, self.row_weights.tolist(), self.rater_names(), strict=True)

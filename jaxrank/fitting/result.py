@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from scipy.special import ndtri
 
 from jaxrank.core import checks
+from jaxrank.core.atomic_write import atomic_write
 from jaxrank.core.precision import enable_x64
 from jaxrank.data.comparisons import Comparisons
 from jaxrank.data.connectivity import Connectivity
@@ -252,7 +253,7 @@ class Fit:
         names = ["item", "score", "standard_error", "low", "high"]
         if tiers is not None:
             columns, names = [*columns, tiers], [*names, "tier"]
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with atomic_write(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(names)
             for row in zip(*columns, strict=True):

@@ -18,6 +18,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from jaxrank.core import checks
+from jaxrank.core.atomic_write import atomic_write
 from jaxrank.core.protocol import Algorithm, Environment
 from jaxrank.simulation.lanes import AXIS, split_settings
 from jaxrank.simulation.results_file import ResultsFile
@@ -68,9 +69,11 @@ class Runs(NamedTuple):
         """Write all arrays to an .npz file.
 
         Args:
-          path: of the file.
+          path: of the file; .npz is added if it does not end so, and an existing file is replaced.
         """
-        np.savez_compressed(path, allow_pickle=False, **self._asdict())
+        path = Path(path)
+        with atomic_write(path if path.suffix == ".npz" else f"{path}.npz") as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **self._asdict())
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
