@@ -13,8 +13,8 @@ from instances import EXPERIMENT_1, TOP_AND_BOTTOM_3
 
 import jaxrank as jr
 
-METHODS = ("LUCBRank", "LUCBRank, mixture", "EvidenceRank")
-MARKERS = ("o", "s", "D")
+METHODS = ("LUCBRank", "LUCBRank, mixture", "EvidenceRank", "EvidenceRank, one level")
+MARKERS = ("o", "s", "D", "v")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +77,13 @@ class Config:
 
 
 def algorithms(shape: Shape, deltas: tuple[float, ...], alpha: float) -> dict:
-    """The three methods, stacked over deltas."""
+    """The methods, stacked over deltas."""
     setting = {"num_items": len(shape.means), "boundaries": shape.boundaries, "delta": np.asarray(deltas)}
     ranks = (
         jr.LUCBRank(**setting, alpha=alpha),
         jr.LUCBRank(**setting, confidence=jr.Mixture()),
         jr.EvidenceRank(**setting),
+        jr.EvidenceRank(**setting, levels=1),
     )
     return dict(zip(METHODS, ranks, strict=True))
 
@@ -130,12 +131,13 @@ def summary(data: dict) -> str:
     """One row per shape and delta, in Markdown; then what holds for all."""
     deltas, trials = data["config"]["deltas"], data["config"]["trials"]
     lines = [
-        "| instance | K, c | delta | lower bound | LUCBRank | mixture: ratio | EvidenceRank | ratio | over the bound |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| instance | K, c | delta | lower bound | LUCBRank | mixture: ratio | EvidenceRank | ratio "
+        "| over the bound | one level |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     gains, excess, more, wrong = [], [], [], dict.fromkeys(METHODS, 0)
     for name, row in data["shapes"].items():
-        paper, mixture, pairs = (row[method] for method in METHODS)
+        paper, mixture, pairs, single = (row[method] for method in METHODS)
         for method in METHODS:
             wrong[method] += sum(row[method]["mistakes"])
         for place, delta in enumerate(deltas):
@@ -154,6 +156,7 @@ def summary(data: dict) -> str:
                 f"{pairs['value'][place]:,.0f} ± {half:,.0f}",
                 figure.span(*gain, digits=2),
                 f"{over:.2f}",
+                f"{single['value'][place]:,.0f} ± {single['high'][place] - single['value'][place]:,.0f}",
             )
             lines.append("| " + " | ".join(cells) + " |")
     lines.append(
@@ -201,7 +204,7 @@ def draw(data: dict, plt):
     last.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
     last.minorticks_off()
     last.grid(alpha=0.3)
-    figure.legend(picture, columns=4)
+    figure.legend(picture, columns=5)
     return picture
 
 

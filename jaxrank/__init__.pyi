@@ -57,6 +57,7 @@ from .simulation.simulate import Runs as Runs
 from .simulation.simulate import simulate as simulate
 from .simulation.trial import Run as Run
 from .stats.bernoulli import Bernoulli as Bernoulli
+from .stats.evidence import EvidenceFamily as EvidenceFamily
 from .stats.evidence import log_evidence as log_evidence
 from .stats.families import Exponential as Exponential
 from .stats.families import Family as Family
@@ -86,6 +87,7 @@ __all__ = [
     "Design",
     "Duels",
     "Environment",
+    "EvidenceFamily",
     "EvidenceRank",
     "EvidenceRankState",
     "ExplorationRate",

@@ -58,8 +58,12 @@ class CriticalItems(Algorithm[S]):
     def ask(self, key: Key[Array, "*T"], state: S) -> Query:
         """Both critical items of every active boundary; before the first round, items never sampled."""
         del key
+        item = state.critical.reshape(-1, *state.rounds.shape)
+        return self.questions(state, item, jnp.repeat(state.active, 2, axis=0))
+
+    def questions(self, state: S, item: Items, mask: Bool[Array, "n *T"]) -> Query:
+        """Questions about these items; before the first round, about items never sampled."""
         rounds, pulls = state.rounds, state.tally.pulls
-        item, mask = state.critical.reshape(-1, *rounds.shape), jnp.repeat(state.active, 2, axis=0)
         if self.sample_once:
             slot = row_indices(item.shape, item.dtype)
             taken = (item[:, None] == item[None]) & mask[:, None] & (slot[:, None] < slot[None])

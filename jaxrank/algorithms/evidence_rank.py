@@ -1,31 +1,40 @@
 """EvidenceRank: a proof for every pair of items from different clusters, and samples where proof is hardest."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Integer, Key
 from numpy.typing import ArrayLike
 
 from jaxrank.algorithms._critical_items import CriticalItems
-from jaxrank.core import checks, ranks
-from jaxrank.core.batch_axis import argmax_rows, expand_items, gather, row_indices, set_entry, set_pairs, set_rows
+from jaxrank.algorithms._pair_evidence import (
+    STRONG_PAIR_DISCOUNT,
+    Certificate,
+    Pairs,
+    certificate_of,
+    critical_pairs,
+    is_weak,
+    test_pairs,
+    weak_boundaries,
+)
+from jaxrank.core import checks, prng, ranks
+from jaxrank.core.batch_axis import expand_items, gather, row_indices, set_pairs
 from jaxrank.core.boundaries import as_given, cut_points, require_gaps
-from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import Query
 from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
-from jaxrank.stats.evidence import log_evidence, transport_costs
-from jaxrank.stats.families import Bernoulli
-from jaxrank.stats.numerics import TIE, log
+from jaxrank.stats.evidence import BERNOULLI, EvidenceFamily, log_evidence, transport_costs
+from jaxrank.stats.numerics import log
 
-PULLS_BETWEEN_TESTS = 32
-"""Pulls of a critical item between two tests of the pairs: a test costs as much as several rounds."""
-MIN_EVIDENCE_LAG = 2.0
-"""By how much, at least, the evidence for a pair is behind its cost: the mixture's price."""
-RETEST_SHARE = 0.8
-"""Share of the evidence still missing by which a pair's cost must grow before it is tested again."""
+FIRST_LEVEL_SHARE = 0.6
+"""Share of delta for statements about neighbours at the true boundaries, with two levels."""
+MIN_OVERHEAD = 1.8
+"""By how much, as a first guess, the evidence for a pair is behind its cost: the mixture's price."""
+MAX_FEW_ITEMS = 24
+ROUNDS_PER_UPDATE = {True: 16, False: 8}
+"""Rounds with the same critical pairs: with few items, each has many answers, and more of them change little."""
 
 
 class EvidenceRankState(NamedTuple):
@@ -35,9 +44,11 @@ class EvidenceRankState(NamedTuple):
       rounds: 0 until every item was sampled once, then 1, 2, ...
       tally: all answers so far.
       priority: a random permutation that breaks ties, drawn once per trial, shape (K,).
-      rank: rank of every item by its empirical mean, from 0, best first, when the pairs were last updated; shape (K,).
+      rank: rank of every item by its empirical mean, from 0, best first; shape (K,).
       cost: transport cost of every pair, shape (K, K): the log-likelihood lost if the two were in the wrong order.
-      due: cost from which "the row's item is above the column's" is tested next, shape (K, K); infinite once proven.
+      due: cost from which "the row's item is above the column's" is tested next, infinite once it has reached the last
+        level; shape (K, K).
+      level: how many levels the evidence for that has reached, shape (K, K).
       active: clusters, but for the last, with pairs still to be proven against lower ones; shape (C,).
       critical: the cheapest such pair of each, which is sampled next; shape (C, 2).
 
@@ -52,37 +63,9 @@ class EvidenceRankState(NamedTuple):
     rank: Int[Array, "K *T"]
     cost: Float[Array, "K K *T"]
     due: Float[Array, "K K *T"]
+    level: Integer[Array, "K K *T"]
     active: Bool[Array, "C *T"]
     critical: Int[Array, "C 2 *T"]
-
-    @property
-    def proven(self) -> Bool[Array, "K K *T"]:
-        """Whether the row's item is proven to be above the column's."""
-        return jnp.isinf(self.due)
-
-
-class Certificate(NamedTuple):
-    """What is proven and what is not, pair by pair; entry (a, b) is about "item a is above item b".
-
-    Attributes:
-      needed: pairs of different clusters as they stand now, all of which must be proven; shape (K, K).
-      proven: pairs that are proven, shape (K, K).
-      log_evidence: evidence now, shape (K, K); it may have been larger when the pair was proven.
-      threshold: evidence that proves a pair, log(M / delta).
-      more_samples: estimate of the samples of the two items that a needed pair will still take, shape (K, K).
-
-    Example:
-      >>> algorithm = jr.EvidenceRank(num_items=3, boundaries=(1,), delta=0.1)
-      >>> certificate = algorithm.certificate(algorithm.init(jax.random.key(0)))
-      >>> int(certificate.needed.sum()), int(certificate.proven.sum())
-      (2, 0)
-    """
-
-    needed: Bool[Array, "K K *T"]
-    proven: Bool[Array, "K K *T"]
-    log_evidence: Float[Array, "K K *T"]
-    threshold: Float[Array, "*T"]
-    more_samples: Float[Array, "K K *T"]
 
 
 @pytree_dataclass
@@ -90,8 +73,7 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
     r"""Coarse ranking by certificates for pairs: the guarantee of `LUCBRank` from fewer samples.
 
     It stops when every item is proven to be above (by more than -epsilon) every item of a lower cluster, each pair by
-    an e-process of its own (`jaxrank.evidence`). If clusters of the right sizes are wrong, some pair from adjacent true
-    clusters stands the wrong way round, so a union bound over these $M = \sum_i n_i n_{i+1}$ pairs keeps the risk below
+    an e-process of its own (`jaxrank.log_evidence`), so that some false statement is proven with probability at most
     delta, under any sampling rule. Samples go, for every cluster, to the pair of it and a lower one that is not proven
     yet and is the cheapest to be wrong about.
 
@@ -100,7 +82,11 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
       boundaries: such as `(3, 12)`, or a rule such as `jaxrank.quantiles(5)`.
       delta: probability of a wrong result, at most.
       epsilon: how far, in mean reward, an item may stand on the wrong side of a boundary.
-      family: the rewards' family; only Bernoulli, which holds for any reward in [0, 1].
+      family: the rewards' family; the default holds for any reward in [0, 1].
+      levels: with epsilon = 0, how many thresholds there are. With 2, a pair next to each boundary must reach only the
+        lower one, which is best where gaps are even; 1 is best where many items are equal. With nearly as many
+        boundaries as items, 1 is used in any case.
+      pull: "one" samples one item of each critical pair, more often the one with fewer samples; "both" samples both.
       sample_once: sample an item that is critical for several clusters once, not once for each.
       pulls_per_item: samples of each critical item per round (many raters); the guarantee does not depend on it.
 
@@ -112,10 +98,16 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
     """
 
     boundaries: tuple[int, ...] = static(converter=as_given)
+    family: EvidenceFamily = BERNOULLI
+    levels: Literal[1, 2] = static(default=2, converter=checks.one_of("levels", 1, 2))
+    pull: Literal["one", "both"] = static(default="one", converter=checks.one_of("pull", "one", "both"))
 
     def __post_init__(self) -> None:
-        """Resolve the boundaries."""
-        set_fields(self, boundaries=cut_points(self.num_items, self.boundaries))
+        """Resolve the boundaries and the number of levels."""
+        points = cut_points(self.num_items, self.boundaries)
+        set_fields(self, boundaries=points)
+        if len(points) >= FIRST_LEVEL_SHARE * (self.num_items - 1):
+            set_fields(self, levels=1)  # the lower of two thresholds would be above the single one
 
     @property
     def takes_any_questions(self) -> bool:
@@ -125,27 +117,62 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
     def check(self) -> None:
         """See `Algorithm`."""
         checks.probability("delta", self.delta)
-        checks.inside("epsilon", self.epsilon, 0, 1, "[)")
-        rule = "must be Bernoulli (any rewards in [0, 1]): EvidenceRank has no evidence for others; use LUCBRank"
-        checks.require(isinstance(self.family, Bernoulli), "family", rule, type(self.family).__name__)
+        checks.inside("epsilon", self.epsilon, 0, self.family.high - max(self.family.low, 0), "[)")
+        rule = "must have exponential supermartingales (jaxrank.EvidenceFamily); use LUCBRank"
+        checks.require(isinstance(self.family, EvidenceFamily), "family", rule, type(self.family).__name__)
 
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
         require_gaps(means, self.boundaries, self.epsilon)
 
-    def threshold(self) -> Float[Array, "*T"]:
-        """Evidence that proves a pair, log(M / delta)."""
-        sizes = np.diff((0, *self.boundaries, self.num_items))
-        adjacent = int((sizes[:-1] * sizes[1:]).sum())
-        every = int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
-        # With a tolerance, an inverted pair need not be one of adjacent clusters.
-        pairs = jnp.where(jnp.asarray(self.epsilon, float) > 0, float(every), float(adjacent))
-        return log(pairs / jnp.asarray(self.delta, float))
+    def thresholds(self) -> Float[Array, "L *T"]:
+        """Evidence that each level asks for.
+
+        Without a tolerance log((K-1) / delta) with one level. With a tolerance log(M / delta) for both, where M counts
+        all pairs of different clusters.
+        """
+        sizes, count = np.diff((0, *self.boundaries, self.num_items)), len(self.boundaries)
+        every = float((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
+        nulls = [self.num_items - 1.0]
+        if self.levels == 2:
+            nulls = [count / FIRST_LEVEL_SHARE, (2 * self.num_items - 3 - count) / (1 - FIRST_LEVEL_SHARE)]
+        exact = jnp.asarray(self.epsilon, float) == 0
+        delta = jnp.asarray(self.delta, float)
+        return jnp.stack([log(jnp.where(exact, null, every) / delta) for null in nulls])
+
+    @property
+    def update_every(self) -> int:
+        """See `Algorithm`: rounds between two updates, which test pairs and find the critical ones anew."""
+        return max(1, ROUNDS_PER_UPDATE[self.num_items <= MAX_FEW_ITEMS] // self.pulls_per_item)
+
+    @property
+    def _weak_boundaries(self) -> list[int]:
+        """Boundaries with a weak pair."""
+        return weak_boundaries(self.boundaries) if self.levels == 2 else []
+
+    def last_pairs(self) -> list[tuple[int, int, int]]:
+        """Pairs that are proven last if all items are sampled alike: two ranks, and the level to reach, all from 0."""
+        pairs, weak = [], self._weak_boundaries
+        for cut in self.boundaries:
+            pairs.append((cut - 1, cut, 0 if cut in weak else self.levels - 1))
+            near = [(cut - 2, cut), (cut - 1, cut + 1)] if cut in weak else []
+            pairs += [(a, b, 1) for a, b in near if a >= 0 and b < self.num_items]
+        return pairs
+
+    @property
+    def _tests(self) -> int:
+        """Pairs tested in an update."""
+        return max(1, self.num_items // (6 if self.num_items <= MAX_FEW_ITEMS else 4))
+
+    @property
+    def _width(self) -> int:
+        """Questions of a round."""
+        return len(self.boundaries) * self.pulls_per_item * (2 if self.pull == "both" else 1)
 
     def init(self, key: Key[Array, "*T"]) -> EvidenceRankState:
         """See `Algorithm`."""
         answers = Tally.empty((self.num_items, *key.shape))
-        priority = permutation(key, self.num_items)
+        priority = prng.permutation(key, self.num_items)
         square, count = (self.num_items, self.num_items, *key.shape), len(self.boundaries)
         return EvidenceRankState(
             rounds=jnp.zeros(key.shape, answers.pulls.dtype),
@@ -153,148 +180,117 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
             priority=priority,
             rank=priority,
             cost=jnp.zeros(square, float),
-            due=jnp.broadcast_to(self.threshold() + MIN_EVIDENCE_LAG, square),
+            due=jnp.broadcast_to(self.thresholds()[0] + MIN_OVERHEAD, square),
+            level=jnp.zeros(square, jnp.int8),
             active=jnp.ones((count, *key.shape), bool),
             critical=jnp.zeros((count, 2, *key.shape), priority.dtype),
         )
 
+    def ask(self, key: Key[Array, "*T"], state: EvidenceRankState) -> Query:
+        """An item of each critical pair, with chances in proportion to the other one's samples, or both."""
+        if self.pull == "both":
+            return super().ask(key, state)
+        pulls = gather(state.tally.pulls, state.critical.reshape(-1, *state.rounds.shape))
+        pulls = pulls.reshape(state.critical.shape).astype(state.cost.dtype)
+        first = prng.uniform(key, len(self.boundaries)) * (pulls[:, 0] + pulls[:, 1]) < pulls[:, 1]
+        return self.questions(state, jnp.where(first, state.critical[:, 0], state.critical[:, 1]), state.active)
+
     def tell(self, state: EvidenceRankState, query: Query, reward: Float[Array, "B *T"]) -> EvidenceRankState:
-        """Count; now and then update ranks and costs, test pairs, and find the critical pairs anew."""
-        answers, rounds, asked = self.count(state, query, reward)
-        # Answers about other items than the critical ones: the costs of all pairs are computed anew.
+        """Count, and every so many rounds test pairs and find the critical ones anew."""
+        told, now = self.tell_between_updates(state, query, reward), jnp.any(query.mask, axis=0)
+        changed = self._changed(state, query)
+        if query.item.shape[0] == self._width:  # what `ask` gave
+            now &= (state.rounds % self.update_every == 0) | self.done(state)
+
+        def updated() -> EvidenceRankState:
+            costly = self._with_costs(told, changed, now)
+            complete = now & (told.rounds > 0)
+            return self._with_critical(self._with_tests(costly, complete), complete)
+
+        return jax.lax.cond(now, updated, lambda: told) if now.ndim == 0 else updated()
+
+    def tell_between_updates(
+        self, state: EvidenceRankState, query: Query, reward: Float[Array, "B *T"]
+    ) -> EvidenceRankState:
+        """See `Algorithm`: count."""
+        answers, rounds, _ = self.count(state, query, reward)
+        return state._replace(tally=answers, rounds=rounds)
+
+    def _changed(self, state: EvidenceRankState, query: Query) -> Int[Array, "n *T"]:
+        """Items with answers since the last update: the critical ones, at first those asked about, or any."""
         critical = state.critical.reshape(-1, *state.rounds.shape)
-        own = jnp.any(query.item[:, None] == critical[None], axis=1)
-        foreign = jnp.any(query.mask & ~own, axis=0) & (state.rounds > 0)
-        state = state._replace(tally=answers, rounds=rounds)
-        # Rounds 1, 1 + q, 1 + 2q, ...: in between the same pairs are sampled.
-        now = asked & (rounds > 0) & (((rounds - 1) % self._cycle == 0) | foreign)
-        if self._cycle == 1:
-            return self._update_pairs(state, now, foreign)
-        return jax.lax.cond(jnp.any(now), lambda: self._update_pairs(state, now, foreign), lambda: state)
+        width = max(self._width, critical.shape[0])
+        if query.item.shape[0] != self._width or width >= self.num_items:
+            return row_indices(state.rank.shape, critical.dtype)
+        asked, critical = (items[np.arange(width) % items.shape[0]] for items in (query.item, critical))
+        return jnp.where((state.rounds == 0)[None], asked, critical)
 
     def with_tally(self, state: EvidenceRankState, tally: Tally) -> EvidenceRankState:
-        """See `Algorithm`: pairs that were proven stay proven."""
-        due = jnp.where(state.proven, jnp.inf, self.threshold() + MIN_EVIDENCE_LAG)
-        state = state._replace(tally=tally, rounds=self.rounds_with(state, tally), due=due)
-        complete = state.rounds > 0
-        return self._update_pairs(state, complete, complete)
+        """See `Algorithm`: pairs that were proven stay proven; all others are tested."""
+        rounds = self.rounds_with(state, tally)
+        state = state._replace(tally=tally, rounds=rounds)
+        everyone, complete = row_indices(state.rank.shape, state.rank.dtype), rounds > 0
+        state = self._with_costs(state, everyone, jnp.ones_like(complete))
+        needed = jnp.stack([expand_items(expand_items(threshold)) for threshold in self.thresholds()])
+        needed = needed.reshape(self.levels, *(needed.shape[1:] or [1] * state.cost.ndim))
+        reached = (self._evidence_of_all(state) >= needed) & complete[None, None, None]
+        level = jnp.maximum(jnp.sum(jnp.cumprod(reached, axis=0), axis=0, dtype=state.level.dtype), state.level)
+        first, last = (expand_items(expand_items(self.thresholds()[place])) for place in (0, -1))
+        due = jnp.where(level == 0, first, last) + MIN_OVERHEAD
+        state = state._replace(level=level, due=jnp.where(level == self.levels, jnp.inf, due))
+        return self._with_critical(state, complete)
 
-    @property
-    def _cycle(self) -> int:
-        """Rounds between two updates of the pairs, of which there are K^2: an update costs as much as many rounds."""
-        return max(1, self.num_items // 25)
+    def _with_costs(self, state: EvidenceRankState, changed: Int[Array, "n *T"], now) -> EvidenceRankState:
+        """Ranks, and costs computed anew for all pairs of the changed items."""
+        rank = jnp.where(now[None], ranks.ranks(state.tally.means, state.priority), state.rank)
+        costs = transport_costs(state.tally, rank, changed, self.epsilon, self.family)
+        if changed.shape[0] == self.num_items:
+            return state._replace(rank=rank, cost=jnp.where(now[None, None], costs, state.cost))
+        changed = jnp.where(now[None], changed, self.num_items)
+        return state._replace(rank=rank, cost=set_pairs(state.cost, changed, costs))
 
-    def _update_pairs(self, state: EvidenceRankState, now, foreign) -> EvidenceRankState:
-        """The state with everything but the answers brought up to date, in the trials marked by `now`.
+    def _with_tests(self, state: EvidenceRankState, now: Bool[Array, "*T"]) -> EvidenceRankState:
+        """A bounded number of pairs are tested, those longest overdue, at most one for each upper item."""
+        cluster = ranks.cluster_of_rank(state.rank, self.boundaries)
+        pairs = Pairs(state.cost, state.due, state.level)
+        setting = self.thresholds(), self.epsilon, self.family
+        due, level = test_pairs(pairs, state.tally, cluster, *setting, self._tests, now)
+        return state._replace(due=due, level=level)
 
-        Trials marked by `foreign` have answers about items that are not critical.
-        """
-        answers = state.tally
-
-        def follow(before, changed, where):
-            rank = ranks.updated_ranks(before[0], answers.means, state.priority, changed)
-            rank = jnp.where(where[None], rank, before[0])
-            # Behind a condition the costs are worked out once; else XLA does so for every pair they are written to.
-            fresh = jax.lax.cond(
-                jnp.any(where),
-                lambda: transport_costs(answers, rank, changed, self.epsilon, self.family),
-                lambda: jnp.zeros((changed.shape[0], *rank.shape), state.cost.dtype),
-            )
-            return rank, set_pairs(before[1], jnp.where(where[None], changed, self.num_items), fresh)
-
-        everyone = row_indices(state.rank.shape, state.critical.dtype)
-        critical, first = state.critical.reshape(-1, *state.rounds.shape), now & ((state.rounds == 1) | foreign)
-        some = follow((state.rank, state.cost), critical, now & ~first)
-        # Skipped where no trial needs all its pairs; the others keep what they have, whoever is in the batch.
-        rank, cost = jax.lax.cond(jnp.any(first), lambda: follow(some, everyone, first), lambda: some)
-        cluster = ranks.cluster_of_rank(rank, self.boundaries)
-        pause = self._cycle * max(1, PULLS_BETWEEN_TESTS // (self._cycle * self.pulls_per_item))
-        test = now & (((state.rounds - 1) % pause == 0) | foreign)
-        due = jax.lax.cond(
-            jnp.any(test), lambda: self._test_pairs(answers, cluster, cost, state.due, test), lambda: state.due
-        )
-        active, critical = self._critical(answers, cluster, cost, due, state.priority)
+    def _with_critical(self, state: EvidenceRankState, now: Bool[Array, "*T"]) -> EvidenceRankState:
+        """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""
+        exact = jnp.asarray(self.epsilon, state.cost.dtype) == 0
+        strong_factor = jnp.where(exact & (self.levels == 2), STRONG_PAIR_DISCOUNT, jnp.ones((), state.cost.dtype))
+        pairs = Pairs(state.cost, state.due, state.level)
+        order = state.rank, state.priority, self.boundaries, self._weak_boundaries
+        active, critical = critical_pairs(pairs, state.tally.pulls, *order, self.levels, strong_factor)
         return state._replace(
-            rank=rank,
-            cost=cost,
-            due=due,
             active=jnp.where(now[None], active, state.active),
             critical=jnp.where(now[None, None], critical, state.critical),
         )
-
-    def _test_pairs(self, answers: Tally, cluster, cost, due, now) -> Float[Array, "K K *T"]:
-        """When to test each pair next, after testing all that may have become provable, one at a time."""
-        means, pulls = answers.means, answers.pulls
-        threshold, epsilon = expand_items(self.threshold()), expand_items(jnp.asarray(self.epsilon, means.dtype))
-        everyone = row_indices(cluster.shape, cluster.dtype)
-
-        def lead(row_cluster, row_cost, row_due, cluster, now):
-            """By how much a pair's test is overdue, -1 if it is not due."""
-            return jnp.where((row_cluster < cluster) & (row_cost >= row_due) & now, row_cost - row_due, -1)
-
-        def test(carry):
-            due, most = carry
-            a, waiting = argmax_rows(most), jnp.max(most, axis=0)[None] >= 0
-            costs, dues = (gather(table, jnp.broadcast_to(a, everyone.shape), everyone) for table in (cost, due))
-            ahead = lead(gather(cluster, a), costs, dues, cluster, now[None])
-            b = argmax_rows(ahead)
-            # A trial without a pair to test needs nothing, and is done with at once.
-            needed = jnp.where(waiting, threshold, jnp.inf)
-            missing = threshold - log_evidence(
-                gather(means, a), gather(pulls, a), gather(means, b), gather(pulls, b), epsilon, needed
-            )
-            later = gather(cost, a, b) + jnp.maximum(RETEST_SHARE * missing, 0.05)
-            later = jnp.where(missing <= 0, jnp.inf, later)
-            due = set_entry(due, a, b, jnp.where(waiting, later, gather(due, a, b)))
-            return due, set_rows(most, a, jnp.max(jnp.where(everyone == b, -1, ahead), axis=0)[None])
-
-        most = jnp.max(lead(cluster[:, None], cost, due, cluster[None], now[None, None]), axis=1)
-        return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), test, (due, most))[0]
-
-    def _critical(self, answers: Tally, cluster, cost, due, priority):
-        """For every cluster whether it has pairs to prove, and the one that is the cheapest to be wrong about."""
-        bonus = log(jnp.maximum(answers.pulls, 1).astype(cost.dtype))
-        everyone = row_indices(cluster.shape, cluster.dtype)
-
-        def price(row_cost, row_due, row_cluster, row_bonus, cluster=cluster, bonus=bonus):
-            open_pair = (row_cluster < cluster) & (row_due < jnp.inf)
-            return jnp.where(open_pair, row_cost + (row_bonus + bonus), jnp.inf)
-
-        best = jnp.min(price(cost, due, cluster[:, None], bonus[:, None], cluster[None], bonus[None]), axis=1)
-        active, pairs = [], []
-        for number in range(len(self.boundaries)):
-            mine = jnp.where(cluster == number, best, jnp.inf)
-            least = jnp.min(mine, axis=0)
-            nearly = (1 + TIE[cost.dtype.itemsize]) * least[None]
-            a = ranks.first((mine <= nearly)[None], priority)
-            costs, dues = (gather(table, jnp.broadcast_to(a, everyone.shape), everyone) for table in (cost, due))
-            prices = price(costs, dues, gather(cluster, a), gather(bonus, a))
-            b = ranks.first((prices <= nearly)[None], priority)
-            active.append(jnp.isfinite(least))
-            pairs.append(jnp.concatenate([a, b]))
-        return jnp.stack(active), jnp.stack(pairs)
 
     def clusters(self, state: EvidenceRankState) -> Int[Array, "K *T"]:
         """The cluster, from 0, in which every item stands now."""
         return ranks.cluster_of_rank(ranks.ranks(state.tally.means, state.priority), self.boundaries)
 
+    def _evidence_of_all(self, state: EvidenceRankState) -> Float[Array, "L K K *T"]:
+        means, pulls = state.tally.means, state.tally.pulls
+        shape = (self.levels, *state.cost.shape)
+        (mean_a, pulls_a), (mean_b, pulls_b) = (
+            [jnp.broadcast_to(jnp.expand_dims(table, axis)[None], shape) for table in (means, pulls)] for axis in (1, 0)
+        )
+        level = 1 + jax.lax.broadcasted_iota(pulls.dtype, (self.levels, *[1] * state.cost.ndim), 0)
+        epsilon = jnp.asarray(self.epsilon, means.dtype)
+        epsilon = epsilon if epsilon.ndim == 0 else epsilon[None, None, None]
+        return log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon, level, self.family)
+
     def certificate(self, state: EvidenceRankState) -> Certificate:
         """What is proven so far, at what evidence, and what the rest will take."""
-        cluster, means, pulls = self.clusters(state), state.tally.means, state.tally.pulls
-        rank, shape = ranks.ranks(means, state.priority), state.cost.shape
-        cost = transport_costs(state.tally, rank, row_indices(rank.shape, rank.dtype), self.epsilon, self.family)
-        (mean_a, pulls_a), (mean_b, pulls_b) = (
-            [jnp.broadcast_to(jnp.expand_dims(table, axis), shape) for table in (means, pulls)] for axis in (1, 0)
-        )
-        epsilon = expand_items(expand_items(jnp.asarray(self.epsilon, means.dtype)))
-        evidence = log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon)
-        needed, threshold = cluster[:, None] < cluster[None], self.threshold()
-        missing = jnp.where(needed & ~state.proven, jnp.maximum(expand_items(expand_items(threshold)) - evidence, 0), 0)
-        rate = cost / jnp.maximum(pulls_a + pulls_b, 1).astype(means.dtype)
-        return Certificate(
-            needed=needed,
-            proven=state.proven,
-            log_evidence=evidence,
-            threshold=jnp.broadcast_to(threshold, state.rounds.shape),
-            more_samples=jnp.where(missing > 0, missing / rate, 0),
-        )
+        everyone = row_indices(state.rank.shape, state.rank.dtype)
+        state = self._with_costs(state, everyone, jnp.ones(state.rounds.shape, bool))
+        evidence, trials = self._evidence_of_all(state), state.rounds.shape
+        thresholds = self.thresholds()
+        thresholds = thresholds.reshape(self.levels, *(thresholds.shape[1:] or [1] * len(trials)))
+        cluster, weak = self.clusters(state), is_weak(state.rank, self._weak_boundaries)
+        needed, thresholds = cluster[:, None] < cluster[None], jnp.broadcast_to(thresholds, (self.levels, *trials))
+        return certificate_of(state.tally.pulls, state.cost, state.level, needed, weak, evidence, thresholds)

@@ -8,7 +8,7 @@ Code keeps to this by reducing over axis 0 and lifting per-trial scalars with `[
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Integer, Shaped
+from jaxtyping import Array, Bool, Int, Integer, Shaped
 
 
 def row_indices(shape: tuple[int, ...], dtype) -> Integer[Array, "K *T"]:
@@ -22,11 +22,22 @@ def gather(table: Shaped[Array, "..."], *index: Int[Array, "B *T"]) -> Shaped[Ar
     return table.at[here].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _with_trial_index(*index: Int[Array, "B *T"]) -> tuple[Int[Array, "B *T"], ...]:
-    """The index, with that of the trial at its end if there are many."""
-    if index[0].ndim == 1:
-        return index
-    return (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, 1))
+def _with_trial_index(*index: Int[Array, "*B T"]) -> tuple[Int[Array, "*B T"], ...]:
+    """The index, with that of the trial at its end."""
+    return (*index, jax.lax.broadcasted_iota(index[0].dtype, index[0].shape, index[0].ndim - 1))
+
+
+def gather_rows(table: Shaped[Array, "K K *T"], row: Int[Array, "n *T"]) -> Shaped[Array, "n K *T"]:
+    """table[row]."""
+    if table.shape[0] <= MAX_ROWS_COMPARED:
+        here = row[:, None] == row_indices(table.shape[1:], row.dtype)[None]
+        return jnp.sum(jnp.where(here[:, :, None], table[None], 0), axis=1, dtype=table.dtype)
+    shape = (row.shape[0], *table.shape[1:])
+    return gather(table, jnp.broadcast_to(row[:, None], shape), jax.lax.broadcasted_iota(row.dtype, shape, 1))
+
+
+MAX_ROWS_COMPARED = 32
+"""Up to this many rows, adding up a masked table is faster on a CPU than fetching a row of it."""
 
 
 def argmax_rows(table: Shaped[Array, "K *T"]) -> Int[Array, "1 *T"]:
@@ -38,8 +49,6 @@ MAX_UNROLLED_ROWS = 16
 """Up to this many updates, comparing each with all rows beats a scatter on a CPU."""
 MIN_SCATTER_ROWS = 2**12
 """From this many rows on, a scatter is faster."""
-MAX_UNROLLED_PAIRS = 256
-"""The same for tables of pairs: rows times updates."""
 
 
 def set_rows(
@@ -73,12 +82,6 @@ def set_pairs(
 
     A place outside the table is left out.
     """
-    if table.shape[0] * place.shape[0] > MAX_UNROLLED_PAIRS:
-
-        def each(table, place, value):
-            return table.at[place].set(value, mode="drop").at[:, place].set(value.T, mode="drop")
-
-        return _each_column(each, table, place, value)
     row, column = (jax.lax.broadcasted_iota(place.dtype, table.shape, axis) for axis in (0, 1))
     for number in range(place.shape[0]):
         here = place[number][None, None]
@@ -86,14 +89,19 @@ def set_pairs(
     return table
 
 
-def set_entry(
-    table: Shaped[Array, "K K *T"], row: Int[Array, "1 *T"], column: Int[Array, "1 *T"], value: Shaped[Array, "1 *T"]
+def set_one_per_row(
+    table: Shaped[Array, "K K *T"],
+    row: Int[Array, "n *T"],
+    column: Int[Array, "n *T"],
+    value: Shaped[Array, "n *T"],
+    now: Bool[Array, "n *T"],
 ) -> Shaped[Array, "K K *T"]:
-    """The table with one entry of each trial replaced."""
-    if table.shape[0] * table.shape[1] <= MAX_UNROLLED_PAIRS:
-        rows, columns = (jax.lax.broadcasted_iota(row.dtype, table.shape, axis) for axis in (0, 1))
-        return jnp.where((rows == row[None]) & (columns == column[None]), value[None], table)
-    return table.at[_with_trial_index(row, column)].set(value, mode="promise_in_bounds", wrap_negative_indices=False)
+    """The table with entries replaced, at most one in every row: one pass, whatever their number."""
+    everyone = row_indices(table.shape[1:], row.dtype)
+    here = (row[:, None] == everyone[None]) & now[:, None]
+    place = jnp.sum(jnp.where(here, column[:, None] + 1, 0), axis=0, dtype=row.dtype) - 1
+    new = jnp.sum(jnp.where(here, value[:, None], 0), axis=0, dtype=value.dtype)
+    return jnp.where(place[:, None] == everyone[None], new[:, None], table)
 
 
 def _each_column(function, table, place, value):

@@ -108,6 +108,19 @@ class Algorithm(Protocol[S]):
         """
         ...
 
+    @property
+    def update_every(self) -> int:
+        """Rounds between two updates that cost more than a round; 1 if every round costs the same.
+
+        With n > 1, `tell` does its costly part only where `state.rounds` is a multiple of n before it is called, and
+        equals `tell_between_updates` elsewhere. `simulate` then makes all trials of a batch update at the same time.
+        """
+        return 1
+
+    def tell_between_updates(self, state: S, query: Query, reward: Float[Array, "B"]) -> S:
+        """`tell` without its costly part; see `update_every`."""
+        return self.tell(state, query, reward)
+
     def done(self, state: S) -> Bool[Array, ""]:
         """Whether the guarantee is reached."""
         ...

@@ -29,15 +29,14 @@ def uniform_samples(means: Float[np.ndarray, "K"], algorithm: EvidenceRank | LUC
       An estimate; infinite where it would never stop.
     """
     ranked = -np.sort(-means)
-    points = np.asarray(algorithm.boundaries)
-    last, first = ranked[points - 1], ranked[points]
-    # In the default precision, as in a run.
-    needed = algorithm.threshold() if isinstance(algorithm, EvidenceRank) else None
 
     def settled(rounds: int) -> bool:
-        if needed is not None:
-            return bool(_proven(rounds, first, last, algorithm.epsilon, needed))
-        return bool(_settled(rounds, first, last, algorithm))
+        if isinstance(algorithm, EvidenceRank):
+            above, below, level = np.asarray(algorithm.last_pairs()).T
+            needed = np.asarray(algorithm.thresholds(), float)[level]
+            return bool(_proven(rounds, ranked[above], ranked[below], algorithm.epsilon, 1 + level, needed))
+        points = np.asarray(algorithm.boundaries)
+        return bool(_settled(rounds, ranked[points], ranked[points - 1], algorithm))
 
     with enable_x64(True):
         low, high = 0, 1
@@ -54,13 +53,14 @@ def uniform_samples(means: Float[np.ndarray, "K"], algorithm: EvidenceRank | LUC
 @jax.jit
 def _proven(
     rounds: Int[Array, ""],
-    first: Float[Array, "C"],
-    last: Float[Array, "C"],
+    above: Float[Array, "n"],
+    below: Float[Array, "n"],
     epsilon: Float[Array, ""],
-    needed: Float[Array, ""],
+    mixture: Int[Array, "n"],
+    needed: Float[Array, "n"],
 ) -> Bool[Array, ""]:
-    pulls = jnp.full(first.shape, rounds)
-    return jnp.all(log_evidence(last, pulls, first, pulls, epsilon) >= needed.astype(first.dtype))
+    pulls = jnp.full(above.shape, rounds)
+    return jnp.all(log_evidence(above, pulls, below, pulls, epsilon, mixture) >= needed)
 
 
 @jax.jit

@@ -68,6 +68,8 @@ class ForEveryTrial:
     Every method becomes `jax.vmap` of itself. Numbers that are marked as the trials' own have that axis as well.
     """
 
+    update_every = 1
+
     def __init__(self, single: Any, is_own: Sequence[bool]):
         self._leaves, self._treedef = jax.tree.flatten(single)
         self._axes = [-1 if own else None for own in is_own]
@@ -163,10 +165,19 @@ def _chunk_program(lanes, target, limit, rounds, program, plan):
             count, _, pause = carry
             return (count < rounds) & ~jnp.all(pause)
 
+        every = algorithm.update_every
+
+        def between_updates(turn, trial):
+            pause = finished(trial, algorithm, goal) | (trial.state.rounds % every != turn)
+            return advance(trial, algorithm, environment, limit, pause, algorithm.tell_between_updates)
+
         def body(carry):
+            """A costly round, then the cheap ones up to the next; a trial in between waits for its turn."""
             count, trial, pause = carry
-            trial = advance(trial, algorithm, environment, limit, pause)
-            return count + 1, trial, finished(trial, algorithm, goal)
+            trial = advance(trial, algorithm, environment, limit, pause | (trial.state.rounds % every != 0))
+            if every > 1:
+                trial = jax.lax.fori_loop(1, every, between_updates, trial)
+            return count + every, trial, finished(trial, algorithm, goal)
 
         def turns(start):
             return jax.lax.while_loop(going, body, start)

@@ -55,7 +55,9 @@ def begin(key: Key[Array, ""], algorithm: Algorithm[Any]) -> Trial:
     return Trial(state=algorithm.init(init_key), ask_key=ask_key, answer_key=answer_key, turn=zero, samples=zero)
 
 
-def advance(trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] | bool = False) -> Trial:
+def advance(
+    trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] | bool = False, tell: Any = None
+) -> Trial:
     """One round: ask, let the environment answer, tell. A paused trial asks nothing."""
     query = algorithm.ask(prng.fold_in(trial.ask_key, trial.turn), trial.state)
     awake = ~jnp.broadcast_to(jnp.asarray(pause), trial.turn.shape)
@@ -64,7 +66,7 @@ def advance(trial: Trial, algorithm, environment, limit, pause: Bool[Array, ""] 
     query = query._replace(mask=mask)
     reward = environment.draw(prng.fold_in(trial.answer_key, trial.turn), query)
     return trial._replace(
-        state=algorithm.tell(trial.state, query, reward),
+        state=(tell or algorithm.tell)(trial.state, query, reward),
         turn=trial.turn + awake.astype(trial.turn.dtype),
         samples=trial.samples + jnp.sum(mask, axis=0, dtype=trial.samples.dtype),
     )

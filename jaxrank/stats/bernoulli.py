@@ -25,6 +25,8 @@ class Bernoulli:
 
     low = 0.0
     high = 1.0
+    evidence_unit = 1.0
+    scale_free = False
 
     def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
@@ -58,6 +60,27 @@ class Bernoulli:
         """The parameter is log(x / (1-x)), the function -log(1-x)."""
         rest = -jnp.log1p(-step / (1 - mean))
         return jnp.log1p(step / mean) + rest, rest
+
+    def log_martingale(
+        self, parameter: Values, mean: Values, count: Values, point: Values, epsilon: Values
+    ) -> tuple[Values, Values, Values, Values]:
+        """See `EvidenceFamily`: the cumulant function is log(1 + m (e^lambda - 1)), for any rewards in [0, 1] at most.
+
+        A slope is the pulls times lambda, nearly; what is added up is of that size.
+        """
+        growth = jnp.expm1(parameter)
+        inside = (point + epsilon) * growth
+        ratio = growth / (1 + inside)
+        slope = -count * ratio
+        return count * (parameter * mean - jnp.log1p(inside)), slope, -slope * ratio, jnp.abs(slope)
+
+    def search_point(self, mean: Values) -> Values:
+        """See `EvidenceFamily`."""
+        return mean
+
+    def search_range(self, epsilon: Values) -> tuple[Values, Values]:
+        """See `EvidenceFamily`."""
+        return jnp.zeros_like(epsilon), 1 - epsilon
 
     def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""

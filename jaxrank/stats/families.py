@@ -109,6 +109,7 @@ class Gaussian:
 
     low = -jnp.inf
     high = jnp.inf
+    scale_free = False
 
     def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
@@ -126,6 +127,30 @@ class Gaussian:
         """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
         precision = 1 / expand_items(jnp.asarray(self.sigma, mean.dtype)) ** 2
         return step * precision, step * (mean + step / 2) * precision
+
+    @property
+    def evidence_unit(self) -> Number:
+        """See `EvidenceFamily`."""
+        return 2 * self.sigma
+
+    def log_martingale(
+        self, parameter: Values, mean: Values, count: Values, point: Values, epsilon: Values
+    ) -> tuple[Values, Values, Values, Values]:
+        """See `EvidenceFamily`: the cumulant function is lambda m + sigma^2 lambda^2 / 2."""
+        sigma = jnp.asarray(self.sigma, mean.dtype)
+        spread = sigma * sigma * parameter / 2
+        distance = mean - (point + epsilon)
+        slope = -count * parameter
+        size = jnp.abs(slope) * (jnp.abs(distance) + jnp.abs(mean) + jnp.abs(spread))
+        return -slope * (distance - spread), jnp.broadcast_to(slope, size.shape), jnp.zeros_like(size), size
+
+    def search_point(self, mean: Values) -> Values:
+        """See `EvidenceFamily`."""
+        return mean
+
+    def search_range(self, epsilon: Values) -> tuple[Values, Values]:
+        """See `EvidenceFamily`: all reals."""
+        return jnp.full_like(epsilon, -jnp.inf), jnp.full_like(epsilon, jnp.inf)
 
     def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`; checks sigma too."""
@@ -145,6 +170,8 @@ class Poisson:
 
     low = 0.0
     high = jnp.inf
+    evidence_unit = 1.0
+    scale_free = True
 
     def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
@@ -161,6 +188,27 @@ class Poisson:
     def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is log x, the function x."""
         return jnp.log1p(step / mean), step
+
+    def log_martingale(
+        self, parameter: Values, mean: Values, count: Values, point: Values, epsilon: Values
+    ) -> tuple[Values, Values, Values, Values]:
+        """See `EvidenceFamily`: the cumulant function is m (e^lambda - 1)."""
+        slope = -count * jnp.expm1(parameter)
+        first, second = count * parameter * mean, slope * (point + epsilon)
+        return (
+            first + second,
+            jnp.broadcast_to(slope, first.shape),
+            jnp.zeros_like(first),
+            jnp.abs(first) + jnp.abs(second),
+        )
+
+    def search_point(self, mean: Values) -> Values:
+        """See `EvidenceFamily`."""
+        return mean
+
+    def search_range(self, epsilon: Values) -> tuple[Values, Values]:
+        """See `EvidenceFamily`."""
+        return jnp.zeros_like(epsilon), jnp.full_like(epsilon, jnp.inf)
 
     def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""
@@ -179,6 +227,8 @@ class Exponential:
 
     low = 0.0
     high = jnp.inf
+    evidence_unit = 1.0
+    scale_free = True
 
     def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
@@ -204,6 +254,28 @@ class Exponential:
     def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is -1 / x, the function log x."""
         return step / (mean * (mean + step)), jnp.log1p(step / mean)
+
+    def log_martingale(
+        self, parameter: Values, mean: Values, count: Values, point: Values, epsilon: Values
+    ) -> tuple[Values, Values, Values, Values]:
+        """See `EvidenceFamily`, with `point` = 1/m and lambda = (1 - e^-z) / m for the parameter z.
+
+        With lambda in proportion to 1/m, the cumulant function does not depend on m, and the logarithm is linear in the
+        inverse of the mean, hence convex in 1/m.
+        """
+        shrink = 1 / (1 + epsilon * point)
+        factor = -count * mean * jnp.expm1(-parameter)
+        first, second = factor * (point * shrink), count * parameter
+        slope = factor * (shrink * shrink)
+        return first - second, slope, -2 * epsilon * slope * shrink, jnp.abs(first) + jnp.abs(second)
+
+    def search_point(self, mean: Values) -> Values:
+        """See `EvidenceFamily`."""
+        return 1 / jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)
+
+    def search_range(self, epsilon: Values) -> tuple[Values, Values]:
+        """See `EvidenceFamily`."""
+        return jnp.zeros_like(epsilon), jnp.full_like(epsilon, jnp.finfo(epsilon.dtype).max)
 
     def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
         """See `Family`."""

@@ -81,15 +81,22 @@ def test_permutations_are_uniform():
     assert (abs(counts - 1_000) < 130).all()
 
 
-@pytest.mark.parametrize("size", [3, 20])
-def test_one_entry_of_every_trial_is_replaced_in_small_and_large_tables(size):
-    assert (size * size > batch_axis.MAX_UNROLLED_PAIRS) == (size == 20)
+@pytest.mark.parametrize("size", [3, 40])
+def test_rows_are_fetched_and_entries_replaced_in_small_and_large_tables(size):
+    assert (size > batch_axis.MAX_ROWS_COMPARED) == (size == 40)
     rng = np.random.default_rng(size)
-    table, value = rng.normal(size=(size, size, 4)), rng.normal(size=(1, 4))
-    row, column = rng.integers(size, size=(2, 1, 4))
-    together = batch_axis.set_entry(*(jnp.asarray(x) for x in (table, row, column, value)))
+    table, value = rng.normal(size=(size, size, 4)), rng.normal(size=(2, 4))
+    row = np.stack([rng.permutation(size)[:2] for _ in range(4)], axis=1)
+    column, now = rng.integers(size, size=(2, 4)), np.asarray([[True, True, False, True], [True, False, False, True]])
+    inputs = [jnp.asarray(x) for x in (table, row, column, value, now)]
+    together, fetched = batch_axis.set_one_per_row(*inputs), batch_axis.gather_rows(*inputs[:2])
     for n in range(4):
-        expected = jnp.asarray(table[..., n]).at[row[0, n], column[0, n]].set(value[0, n])
+        expected = np.array(inputs[0][..., n])
+        for place in range(2):
+            if now[place, n]:
+                expected[row[place, n], column[place, n]] = inputs[3][place, n]
         np.testing.assert_array_equal(together[..., n], expected)
-        alone = batch_axis.set_entry(*(jnp.asarray(x[..., n]) for x in (table, row, column, value)))
-        np.testing.assert_array_equal(alone, expected)
+        np.testing.assert_array_equal(fetched[..., n], inputs[0][row[:, n], :, n])
+        alone = [x[..., n] for x in inputs]
+        np.testing.assert_array_equal(batch_axis.set_one_per_row(*alone), expected)
+        np.testing.assert_array_equal(batch_axis.gather_rows(*alone[:2]), fetched[..., n])
