@@ -56,9 +56,9 @@ from .simulation.run import run as run
 from .simulation.simulate import Runs as Runs
 from .simulation.simulate import simulate as simulate
 from .simulation.trial import Run as Run
-from .stats.bernoulli import Bernoulli as Bernoulli
 from .stats.evidence import EvidenceFamily as EvidenceFamily
 from .stats.evidence import log_evidence as log_evidence
+from .stats.families import Bernoulli as Bernoulli
 from .stats.families import Exponential as Exponential
 from .stats.families import Family as Family
 from .stats.families import Gaussian as Gaussian

@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike
 from jaxrank.core.batch_axis import expand_items, gather
 from jaxrank.core.protocol import Number
 from jaxrank.core.tally import Tally
-from jaxrank.stats.bernoulli import Bernoulli, Values
-from jaxrank.stats.families import Family
+from jaxrank.stats.families import Bernoulli, Family, Values
 from jaxrank.stats.numerics import log
 
 NUM_LAMBDAS = 16
