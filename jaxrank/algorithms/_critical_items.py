@@ -93,6 +93,14 @@ class CriticalItems(Algorithm[S]):
         opening = jnp.any(answers.pulls == 0, axis=0)
         return jnp.where(opening, 0, jnp.maximum(state.rounds, 2))
 
+    def check(self) -> None:
+        """See `Algorithm`."""
+        checks.risk("delta", self.delta)
+        checks.nonnegative("epsilon", self.epsilon)
+        rule = "must be a reward family such as jaxrank.Bernoulli(): a subclass of jaxrank.Family"
+        checks.require(isinstance(self.family, Family), "family", rule, type(self.family).__name__)
+        self.family.check()
+
     def done(self, state: S) -> Bool[Array, "*T"]:
         """All boundaries are settled."""
         return (state.rounds > 0) & ~jnp.any(state.active, axis=0)
@@ -120,8 +128,7 @@ class ByConfidenceBounds(CriticalItems[S]):
 
     def check(self) -> None:
         """See `Algorithm`."""
-        checks.probability("delta", self.delta)
-        checks.nonnegative("epsilon", self.epsilon)
+        super().check()
         self.confidence.check(self.design, self.family)
 
     def threshold(self, answers: Tally, rounds: Int[Array, "*T"]) -> Float[Array, "#K *T"]:

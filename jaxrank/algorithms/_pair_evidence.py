@@ -136,7 +136,7 @@ def critical_pairs(
     """
     kind, cluster = pairs.cost.dtype, ranks.cluster_of_rank(rank, boundaries)
     everyone, bonus = row_indices(rank.shape, rank.dtype), log(jnp.maximum(pulls, 1).astype(kind))
-    strong_factor = expand_items(expand_items(strong_factor))
+    strong_factor, most = expand_items(expand_items(strong_factor)), float(jnp.finfo(kind).max / 4)
     partner = jnp.full_like(rank, -1)  # the other item of each item's weak pair
     for cut in weak_boundaries:
         partner = jnp.where(rank == cut - 1, jnp.sum(jnp.where(rank == cut, everyone, 0), axis=0)[None], partner)
@@ -146,7 +146,9 @@ def critical_pairs(
         weak = partner_a[:, None] == jax.lax.broadcasted_iota(rank.dtype, cost.shape, 1)
         unproven = (cluster_a[:, None] < cluster[None]) & (level < jnp.where(weak, 1, levels).astype(level.dtype))
         logs = bonus_a[:, None] + bonus[None]
-        return jnp.where(unproven, jnp.where(weak, cost, strong_factor * cost) + logs, jnp.inf)
+        total = jnp.where(weak, cost, strong_factor * cost) + logs
+        # Finite for every pair that is not proven, whatever its cost: infinite means that there is none.
+        return jnp.where(unproven, jnp.where(total < most, total, most), jnp.inf)
 
     best = jnp.min(price(pairs.cost, pairs.level, cluster, partner, bonus), axis=1)
     mine = jnp.stack([jnp.where(cluster == number, best, jnp.inf) for number in range(len(boundaries))])

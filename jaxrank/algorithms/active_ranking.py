@@ -13,7 +13,7 @@ from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import ANYONE, Algorithm, Number, Query
 from jaxrank.core.pytrees import leaf, pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
-from jaxrank.stats.numerics import log
+from jaxrank.stats.numerics import log, log_inverse
 
 FACTORS = {"proven": 4.0, "code": 1.0}
 """Multiples of the confidence width: that of the published analysis, and that of its authors' public code."""
@@ -81,7 +81,7 @@ class ActiveRanking(Algorithm[ActiveRankingState]):
 
     def check(self) -> None:
         """See `Algorithm`."""
-        checks.probability("delta", self.delta)
+        checks.risk("delta", self.delta)
         checks.positive("factor", self.factor)
 
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
@@ -150,10 +150,10 @@ class ActiveRanking(Algorithm[ActiveRankingState]):
 
     def _width(self, rounds, dtype):
         t = jnp.maximum(rounds, 1).astype(dtype)
-        inner = 125 * self.num_items * log(1.12 * t) / jnp.asarray(self.delta, dtype)
-        some = inner > 1
-        width = jnp.sqrt(log(jnp.where(some, inner, 2)) / t)
-        return jnp.where(some, jnp.asarray(self.factor, dtype) * width, jnp.inf)[None]
+        inner = log(125 * self.num_items * log(1.12 * t)) + log_inverse(jnp.asarray(self.delta, dtype))
+        factor = jnp.asarray(self.factor, dtype)
+        width = factor * jnp.sqrt(jnp.maximum(inner, 0) / t)
+        return jnp.where((inner > 0) & (factor > 0), width, jnp.inf)[None]
 
     def done(self, state: ActiveRankingState) -> Bool[Array, "*T"]:
         """All items are settled."""

@@ -22,11 +22,12 @@ from jaxrank.algorithms._pair_evidence import (
 from jaxrank.core import checks, prng, ranks
 from jaxrank.core.batch_axis import expand_items, gather, row_indices, set_pairs
 from jaxrank.core.boundaries import as_given, cut_points, require_gaps
+from jaxrank.core.compiled import compiled
 from jaxrank.core.protocol import Query
 from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
 from jaxrank.core.tally import Tally
 from jaxrank.stats.evidence import BERNOULLI, EvidenceFamily, log_evidence, transport_costs
-from jaxrank.stats.numerics import log
+from jaxrank.stats.numerics import log_inverse
 
 FIRST_LEVEL_SHARE = 0.6
 """Share of delta for statements about neighbours at the true boundaries, with two levels."""
@@ -116,10 +117,10 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
 
     def check(self) -> None:
         """See `Algorithm`."""
-        checks.probability("delta", self.delta)
-        checks.inside("epsilon", self.epsilon, 0, self.family.high - max(self.family.low, 0), "[)")
         rule = "must have exponential supermartingales (jaxrank.EvidenceFamily); use LUCBRank"
         checks.require(isinstance(self.family, EvidenceFamily), "family", rule, type(self.family).__name__)
+        super().check()
+        checks.inside("epsilon", self.epsilon, 0, self.family.high - max(self.family.low, 0), "[)")
 
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """With epsilon = 0, two equal means at a boundary are never told apart."""
@@ -136,9 +137,9 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
         nulls = [self.num_items - 1.0]
         if self.levels == 2:
             nulls = [count / FIRST_LEVEL_SHARE, (2 * self.num_items - 3 - count) / (1 - FIRST_LEVEL_SHARE)]
-        exact = jnp.asarray(self.epsilon, float) == 0
-        delta = jnp.asarray(self.delta, float)
-        return jnp.stack([log(jnp.where(exact, null, every) / delta) for null in nulls])
+        epsilon, risk = jnp.asarray(self.epsilon, float), log_inverse(jnp.asarray(self.delta, float))
+        logs = [jnp.where(epsilon == 0, float(np.log(null)), float(np.log(every))) for null in nulls]
+        return jnp.stack([jnp.where(epsilon >= 0, log + risk, jnp.inf) for log in logs])
 
     @property
     def update_every(self) -> int:
@@ -284,6 +285,7 @@ class EvidenceRank(CriticalItems[EvidenceRankState]):
         epsilon = epsilon if epsilon.ndim == 0 else epsilon[None, None, None]
         return log_evidence(mean_a, pulls_a, mean_b, pulls_b, epsilon, level, self.family)
 
+    @compiled
     def certificate(self, state: EvidenceRankState) -> Certificate:
         """What is proven so far, at what evidence, and what the rest will take."""
         everyone = row_indices(state.rank.shape, state.rank.dtype)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from jaxrank.algorithms._critical_items import ByConfidenceBounds
 from jaxrank.core import checks, ranks
 from jaxrank.core.batch_axis import gather, row_indices
+from jaxrank.core.compiled import compiled
 from jaxrank.core.prng import permutation
 from jaxrank.core.protocol import Query
 from jaxrank.core.pytrees import pytree_dataclass, set_fields, static
@@ -235,6 +236,7 @@ class GapRank(ByConfidenceBounds[GapRankState]):
         rank = ranks.ranks(state.tally.means, state.priority)
         return jnp.sum(state.leader.boundaries[:, None] <= rank[None], axis=0, dtype=rank.dtype)
 
+    @compiled
     def clustering(self, state: GapRankState) -> Clustering:
         """What is known of the widest gaps, and what else is possible."""
         lowest, highest = gaps.gap_bounds(

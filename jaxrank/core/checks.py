@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn, SupportsIndex
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -36,7 +37,8 @@ def numbers(name: str, value: Any) -> np.ndarray | None:
     array = array.astype(np.float64)
     if np.isnan(array).any():
         where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
-        fail(name, "must not contain NaN", f"NaN at index {where[0] if len(where) == 1 else where}")
+        place = f" at index {where[0] if len(where) == 1 else where}" if where else ""
+        fail(name, "must not contain NaN", f"NaN{place}")
     return array
 
 
@@ -63,6 +65,15 @@ def inside(name: str, value: Any, low: float, high: float, ends: str = "[]") -> 
 def probability(name: str, value: Any) -> None:
     """Every number lies strictly between 0 and 1."""
     inside(name, value, 0, 1, "()")
+
+
+def risk(name: str, value: Any) -> None:
+    """Every number lies strictly between 0 and 1, and is a normal number of the default float type."""
+    probability(name, value)
+    array, kind = numbers(name, value), jnp.finfo(jnp.result_type(float))
+    if array is not None and (array < kind.tiny).any():
+        rule = f"must be at least {float(kind.tiny):.2g}, the smallest normal number of {kind.bits} bits"
+        fail(name, rule, f"{float(array.min()):g}")
 
 
 def positive(name: str, value: Any) -> None:

@@ -1,11 +1,19 @@
 """The protocol every ranking algorithm and every environment speaks."""
 
+import functools
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import ArrayLike
+
+from jaxrank.core import checks
+from jaxrank.core.compiled import compiled
 
 ANYONE = -1
 """As an opponent: a plain pull, or a duel with a uniformly random other item."""
@@ -52,6 +60,9 @@ class State(Protocol):
 
 S = TypeVar("S", bound=State)
 
+CALLED_BY_HAND = ("init", "ask", "tell", "with_tally", "done", "order", "prepare_order", "found_boundaries")
+"""Methods of an algorithm that are compiled when they are called with numbers."""
+
 
 @runtime_checkable
 class Algorithm(Protocol[S]):
@@ -80,6 +91,13 @@ class Algorithm(Protocol[S]):
     num_items: int
     batched: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Called by hand, methods check what they are given and then run compiled code."""
+        super().__init_subclass__(**kwargs)
+        for name in CALLED_BY_HAND:
+            if inspect.isfunction(method := vars(cls).get(name)):
+                setattr(cls, name, _check_first(name, compiled(method)))
+
     @property
     def asks_pairs(self) -> bool:
         """Whether its questions name an opponent; the environment must then answer pairs."""
@@ -93,14 +111,17 @@ class Algorithm(Protocol[S]):
         """
         return False
 
+    @abstractmethod
     def init(self, key: Key[Array, ""]) -> S:
         """The state before any answer; the key breaks ties at random, once per trial."""
         ...
 
+    @abstractmethod
     def ask(self, key: Key[Array, ""], state: S) -> Query:
         """The questions of the next round, in a batch of static width."""
         ...
 
+    @abstractmethod
     def tell(self, state: S, query: Query, reward: Float[Array, "B"]) -> S:
         """The state after the answers to `query`: what `ask` gave, perhaps with more of it masked.
 
@@ -121,10 +142,12 @@ class Algorithm(Protocol[S]):
         """`tell` without its costly part; see `update_every`."""
         return self.tell(state, query, reward)
 
+    @abstractmethod
     def done(self, state: S) -> Bool[Array, ""]:
         """Whether the guarantee is reached."""
         ...
 
+    @abstractmethod
     def order(self, state: S) -> Int[Array, "K"]:
         """All items, best first, as far as is known."""
         ...
@@ -151,6 +174,29 @@ class Algorithm(Protocol[S]):
 
     def check(self) -> None:
         """Raise `ValueError` on a bad setting; traced values are not looked at."""
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The smallest and the largest reward that it takes."""
+        family = getattr(self, "family", None)
+        if family is not None:
+            return float(family.low), float(family.high)
+        return (0.0, 1.0) if self.asks_pairs else (-np.inf, np.inf)
+
+    def check_answers(self, query: Query, reward: Float[Array, "B"]) -> None:
+        """Raise `ValueError` on an item that does not exist or an impossible reward; traced values pass."""
+        asked = checks.concrete(query.mask)
+        if asked is None:
+            return
+        for name, low in (("item", 0), ("opponent", ANYONE)):
+            number = checks.concrete(getattr(query, name))
+            if number is not None:
+                checks.inside(name, number[asked], low, self.num_items - 1)
+        answers = checks.concrete(reward)
+        if answers is not None:
+            rule = f"must have one number per question, shape {asked.shape}"
+            checks.require(answers.shape == asked.shape, "reward", rule, f"shape {answers.shape}")
+            checks.inside("reward", answers[asked], *self.reward_range)
 
     def check_stops(self, means: Float[ArrayLike, "K"]) -> None:
         """Raise `ValueError` if the algorithm could never stop on items with these true means."""
@@ -191,9 +237,34 @@ class Environment(Protocol):
         @property
         def means(self) -> Float[ArrayLike, "K"]: ...  # noqa: D102
 
+    @abstractmethod
     def draw(self, key: Key[Array, ""], query: Query) -> Float[Array, "B"]:
         """One reward per question, credited to its item."""
         ...
 
     def check(self) -> None:
         """Raise `ValueError` on a bad setting; traced values are not looked at."""
+
+
+def _check_first(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, with a look at the settings before `init` and at the answers before `tell`."""
+
+    @functools.wraps(method)
+    def init(self: Any, key: Key[Array, ""]) -> Any:
+        require_pytree(self)
+        self.check()
+        return method(self, key)
+
+    @functools.wraps(method)
+    def tell(self: Any, state: Any, query: Query, reward: Float[Array, "B"]) -> Any:
+        self.check_answers(query, reward)
+        return method(self, state, query, reward)
+
+    return {"init": init, "tell": tell}.get(name, method)
+
+
+def require_pytree(thing: Any) -> None:
+    """Refuse an object of a class that JAX takes for a single number."""
+    if jax.tree_util.all_leaves([thing]):
+        name = type(thing).__name__
+        raise ValueError(f"{name} must be a pytree: write @jaxrank.pytree_dataclass above the class")

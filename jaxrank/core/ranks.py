@@ -7,10 +7,11 @@ from jaxrank.core.batch_axis import gather, row_indices, set_rows
 
 
 def ranks(scores: Float[Array, "K *T"], priority: Int[Array, "K *T"]) -> Int[Array, "K *T"]:
-    """Rank of every item from 0, best first; among equal scores the lower priority number comes first.
+    """Rank of every item from 0, best first; among equal scores the lower priority number comes first, and NaN is last.
 
     Counts who beats whom: at the sizes an inner loop meets, XLA's sort on a CPU is an order of magnitude slower.
     """
+    scores = _without_nan(scores)
     if scores.shape[0] > 256:
         return jnp.argsort(jnp.lexsort((priority, -scores), axis=0), axis=0).astype(priority.dtype)
     beats = scores[:, None] > scores[None]
@@ -28,6 +29,7 @@ def updated_ranks(
     """
     if changed.shape[0] >= min(rank.shape[0], 256):
         return ranks(scores, priority)
+    scores = _without_nan(scores)
     mover_rank, mover_score, mover_priority = (gather(table, changed) for table in (rank, scores, priority))
     slot = row_indices(changed.shape, changed.dtype)
     repeated = jnp.any((changed[:, None] == changed[None]) & (slot[:, None] < slot[None]), axis=0)
@@ -42,6 +44,11 @@ def updated_ranks(
     )
     moved = rank + jnp.sum(passed, axis=0, dtype=rank.dtype)
     return set_rows(moved, changed, new_rank)
+
+
+def _without_nan(scores: Float[Array, "K *T"]) -> Float[Array, "K *T"]:
+    """Scores of which any two can be compared, so that ranks are a permutation whatever was answered."""
+    return jnp.where(scores == scores, scores, -jnp.inf)
 
 
 def order_of(rank: Int[Array, "K *T"]) -> Int[Array, "K *T"]:

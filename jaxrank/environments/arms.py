@@ -36,6 +36,7 @@ class _Arms:
 
     def check(self) -> None:
         """Raise `ValueError` unless there are at least two means, all in the family's domain."""
+        self.family.check()
         self.family.check_means("means", self.means)
         shape = np.shape(self.means)
         checks.require(1 <= len(shape) <= 2, "means", "must be one number per item (or a stack of such)", shape)

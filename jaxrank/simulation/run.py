@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from jaxrank.core.compiled import compiled
 from jaxrank.core.protocol import Algorithm, Environment
 from jaxrank.simulation.setting import prepare
 from jaxrank.simulation.trial import Run, Trial, advance, begin, finished, result_of
@@ -42,6 +43,11 @@ def run(
       (True, 1)
     """
     key, limit = prepare(key, algorithm, environment, max_samples)
+    return _run(key, algorithm, environment, limit)
+
+
+@compiled
+def _run(key: Key[Array, ""], algorithm: Algorithm[Any], environment: Environment, limit: Int[Array, ""]) -> Run:
     # Settings that are known at compile time would be constant-folded, which rounds differently from the program.
     leaves, treedef = jax.tree.flatten((algorithm, environment))
     leaves = jax.lax.optimization_barrier([jnp.asarray(leaf, float) for leaf in leaves])

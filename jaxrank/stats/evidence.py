@@ -23,6 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from numpy.typing import ArrayLike
 
 from jaxrank.core.batch_axis import expand_items, gather
+from jaxrank.core.compiled import compiled
 from jaxrank.core.protocol import Number
 from jaxrank.core.tally import Tally
 from jaxrank.stats.families import Bernoulli, Family, Values
@@ -167,6 +168,7 @@ class Search(NamedTuple):
     best: Float[Array, "*P"]
 
 
+@functools.partial(compiled, static_argnames="num_steps")
 def log_evidence(
     mean_a: Float[ArrayLike, "*P"],
     pulls_a: Num[ArrayLike, "*P"],
@@ -207,7 +209,7 @@ def log_evidence(
     count_a, count_b = (jnp.asarray(pulls).astype(kind) for pulls in (pulls_a, pulls_b))
 
     def aligned(number: Array) -> Array:
-        return number.reshape(axes) if number.ndim == 0 else number
+        return number.reshape([*axes[number.ndim :], *number.shape])
 
     epsilon, unit = (aligned(jnp.asarray(number, kind)) for number in (epsilon, family.evidence_unit))
     table = lattice(epsilon / unit, aligned(jnp.asarray(mixture) == 2), family)
@@ -262,6 +264,8 @@ def log_evidence(
     unknown = Tangent(*(jnp.full_like(mean_a, value) for value in (0, -jnp.inf, 0)))
     start = Search(first, unknown, unknown, unknown.value)
     best = jax.lax.fori_loop(0, num_steps or SEARCH_STEPS[kind.itemsize], step, start).best
+    possible = [(mean >= family.low) & (mean <= family.high) for mean in (mean_a, mean_b)]
+    best = jnp.where(possible[0] & possible[1] & (unit > 0), best, -jnp.inf)
     # Without any answer the mixture is 1 for all m.
     return jnp.where(count_a + count_b > 0, best, 0)
 

@@ -4,14 +4,15 @@ All divergences but the Gaussian are written with `scaled_excess`. In 32 bit the
 logarithms, loses its digits when intervals are short.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from jaxrank.core import checks
-from jaxrank.core.batch_axis import expand_items
 from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.numerics import log, scaled_excess
@@ -36,15 +37,8 @@ class Family(Protocol):
       (0.0, 1.0, 0.1438)
     """
 
-    @property
-    def low(self) -> float:
-        """Lower end of the mean's domain."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """Upper end of the mean's domain."""
-        ...
+    low: float
+    high: float
 
     def divergence(self, mean: Values, step: Values) -> Values:
         """Kullback-Leibler divergence d(mean, mean + step).
@@ -69,6 +63,17 @@ class Family(Protocol):
         """Raise `ValueError` if a mean lies outside the domain."""
         ...
 
+    def check(self) -> None:
+        """Raise `ValueError` on a bad number of the family itself; traced values are not looked at."""
+
+    def covers(self, other: Any) -> bool:
+        """Whether a guarantee for this family holds for rewards of another one of the same class as well.
+
+        By default where all its numbers are the same.
+        """
+        mine, theirs = ([checks.concrete(leaf) for leaf in jax.tree.leaves(family)] for family in (self, other))
+        return all(a is None or b is None or np.all(a == b) for a, b in zip(mine, theirs, strict=True))
+
 
 @runtime_checkable
 class NewtonBounds(Family, Protocol):
@@ -92,7 +97,7 @@ class NewtonBounds(Family, Protocol):
 
 
 @pytree_dataclass
-class Bernoulli:
+class Bernoulli(Family):
     """Rewards 0 and 1; its bounds hold for any reward in [0, 1] as well.
 
     d(x, y) = x log(x/y) + (1-x) log((1-x)/(1-y)).
@@ -224,7 +229,7 @@ def _entropy(x: Values) -> Values:
 
 
 @pytree_dataclass
-class Gaussian:
+class Gaussian(Family):
     """Normal rewards of known standard deviation: d(x, y) = (x-y)^2 / (2 sigma^2).
 
     Args:
@@ -243,21 +248,27 @@ class Gaussian:
     high = jnp.inf
     scale_free = False
 
+    def _sigma(self, like: Values) -> Values:
+        """Sigma; one for each trial, if there are several, along the last axis of `like`."""
+        sigma = jnp.asarray(self.sigma, like.dtype)
+        return sigma.reshape([1] * (like.ndim - sigma.ndim) + [*sigma.shape])
+
     def divergence(self, mean: Values, step: Values) -> Values:
         """See `Family`."""
-        ratio = step / expand_items(jnp.asarray(self.sigma, mean.dtype))
+        ratio = step / self._sigma(mean)
         return ratio * ratio / 2
 
     def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """Closed form: sigma sqrt(2 level)."""
-        width = expand_items(jnp.asarray(self.sigma, level.dtype)) * jnp.sqrt(2 * level)
+        sigma = self._sigma(level)
+        width = jnp.where(sigma > 0, sigma * jnp.sqrt(2 * level), jnp.inf)
         return width, width
 
     bracket_down = bracket_up
 
     def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
         """The parameter is x / sigma^2, the function x^2 / (2 sigma^2)."""
-        precision = 1 / expand_items(jnp.asarray(self.sigma, mean.dtype)) ** 2
+        precision = 1 / self._sigma(mean) ** 2
         return step * precision, step * (mean + step / 2) * precision
 
     @property
@@ -269,7 +280,7 @@ class Gaussian:
         self, parameter: Values, mean: Values, count: Values, point: Values, epsilon: Values
     ) -> tuple[Values, Values, Values, Values]:
         """See `EvidenceFamily`: the cumulant function is lambda m + sigma^2 lambda^2 / 2."""
-        sigma = jnp.asarray(self.sigma, mean.dtype)
+        sigma = self._sigma(mean)
         spread = sigma * sigma * parameter / 2
         distance = mean - (point + epsilon)
         slope = -count * parameter
@@ -284,14 +295,22 @@ class Gaussian:
         """See `EvidenceFamily`: all reals."""
         return jnp.full_like(epsilon, -jnp.inf), jnp.full_like(epsilon, jnp.inf)
 
-    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
-        """See `Family`; checks sigma too."""
+    def check(self) -> None:
+        """See `Family`: sigma is positive."""
         checks.positive("sigma", self.sigma)
+
+    def covers(self, other: "Gaussian") -> bool:
+        """See `Family`: one may assume more noise than there is, never less."""
+        mine, theirs = checks.concrete(self.sigma), checks.concrete(other.sigma)
+        return mine is None or theirs is None or bool(np.all(mine >= theirs * (1 - 1e-6)))
+
+    def check_means(self, name: str, means: Float[ArrayLike, "..."]) -> None:
+        """See `Family`."""
         checks.finite(name, means)
 
 
 @pytree_dataclass
-class Poisson:
+class Poisson(Family):
     """Counts: d(x, y) = y - x + x log(x/y).
 
     Example:
@@ -348,7 +367,7 @@ class Poisson:
 
 
 @pytree_dataclass
-class Exponential:
+class Exponential(Family):
     """Waiting times: d(x, y) = x/y - 1 - log(x/y).
 
     Example:

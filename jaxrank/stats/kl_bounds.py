@@ -14,9 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num
 from numpy.typing import ArrayLike
 
+from jaxrank.core.compiled import compiled
 from jaxrank.stats.families import Bernoulli, Family
 
 
+@compiled
 def kl_upper(
     mean: Float[ArrayLike, "..."],
     pulls: Num[ArrayLike, "..."],
@@ -42,12 +44,13 @@ def kl_upper(
       0.621
     """
     family = Bernoulli() if family is None else family
-    mean, level, some = level_of(mean, pulls, threshold)
+    mean, level, some = level_of(mean, pulls, threshold, family)
     inner, outer = family.bracket_up(mean, level)
     width = _bisect(lambda step: family.divergence(mean, step) <= level, inner, outer)
     return jnp.where(some, jnp.minimum(outward(mean, width), family.high), family.high)
 
 
+@compiled
 def kl_lower(
     mean: Float[ArrayLike, "..."],
     pulls: Num[ArrayLike, "..."],
@@ -70,21 +73,25 @@ def kl_lower(
       0.379
     """
     family = Bernoulli() if family is None else family
-    mean, level, some = level_of(mean, pulls, threshold)
+    mean, level, some = level_of(mean, pulls, threshold, family)
     inner, outer = family.bracket_down(mean, level)
     width = _bisect(lambda step: family.divergence(mean, -step) <= level, inner, outer)
     return jnp.where(some, jnp.maximum(-outward(-mean, width), family.low), family.low)
 
 
 def level_of(
-    mean: Float[ArrayLike, "..."], pulls: Num[ArrayLike, "..."], threshold: Float[ArrayLike, "..."]
+    mean: Float[ArrayLike, "..."], pulls: Num[ArrayLike, "..."], threshold: Float[ArrayLike, "..."], family: Family
 ) -> tuple[Float[Array, "..."], Float[Array, "..."], Bool[Array, "..."]]:
-    """Threshold per pull, raised by a few units in the last place to cover the rounding of d."""
+    """Threshold per pull, raised by a few units in the last place to cover the rounding of d, and whether it counts.
+
+    It does not without any pull, with a mean outside the family's domain, or where mean or threshold are not finite.
+    """
     mean = jnp.asarray(mean)
     count = jnp.asarray(pulls).astype(mean.dtype)
     slack = 1 + 8 * jnp.finfo(mean.dtype).eps
     level = jnp.asarray(threshold, mean.dtype) * slack / jnp.maximum(count, 1)
-    mean, level, some = jnp.broadcast_arrays(mean, level, count > 0)
+    some = (count > 0) & (level < jnp.inf) & (mean >= family.low) & (mean <= family.high)
+    mean, level, some = jnp.broadcast_arrays(mean, level, some)
     return mean, level, some
 
 

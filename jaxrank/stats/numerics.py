@@ -30,6 +30,15 @@ def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return power * LOG_2_HIGH + ((rest - _near_excess(rest)) + power * LOG_2_LOW)
 
 
+def log_inverse(risk: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log(1 / risk); infinite where the risk is no probability, or too small for a normal number.
+
+    So no threshold that is made from it is reached where a traced delta makes no sense.
+    """
+    sound = (risk >= jnp.finfo(risk.dtype).tiny) & (risk < 1)
+    return jnp.where(sound, -log(jnp.where(sound, risk, 0.5)), jnp.inf)
+
+
 def scaled_excess(scale: Float[Array, "..."], step: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""Scale * phi(step / scale), with $\varphi(r) = r - \log(1 + r)$, to a few units in the last place.
 

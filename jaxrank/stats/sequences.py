@@ -12,7 +12,7 @@ from jaxrank.core.batch_axis import expand_items
 from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.families import Bernoulli, Family
-from jaxrank.stats.numerics import log
+from jaxrank.stats.numerics import log, log_inverse
 
 ALPHA = 1.1
 """Exponent of the paper's exploration rate, where none is given."""
@@ -112,8 +112,11 @@ class ExplorationRate:
         alpha = jnp.asarray(self.alpha, dtype)
         k1 = smallest_k1(alpha, design) if self.k1 is None else jnp.asarray(self.k1, dtype)
         t = jnp.maximum(rounds, 1).astype(dtype)
-        log_term = log(k1 * design.num_items) + alpha * log(t) - log(jnp.asarray(delta, dtype))
-        return (log_term + log(log_term))[None]
+        log_term = log(k1) + log(jnp.asarray(design.num_items, dtype)) + alpha * log(t)
+        # At least 1, so that its own logarithm is not negative; without a guarantee, infinite.
+        log_term = jnp.maximum(log_term + log_inverse(jnp.asarray(delta, dtype)), 1)
+        threshold = log_term + log(jnp.minimum(log_term, jnp.finfo(dtype).max))
+        return jnp.where((alpha > 1) & (k1 > 0), threshold, jnp.inf)[None]
 
     def check(self, design: Design, family: Family) -> None:
         """Alpha > 1 and k1 as large as Theorem 1 demands."""
@@ -161,7 +164,8 @@ class Mixture:
     ) -> Float[Array, "#K *T"]:
         """Beta of every item, from its own answers alone."""
         del rounds
-        return expand_items(log(design.num_items / jnp.asarray(delta, means.dtype))) + mixture_regret(means, pulls)
+        alone = float(np.log(design.num_items)) + log_inverse(jnp.asarray(delta, means.dtype))
+        return expand_items(alone) + mixture_regret(means, pulls)
 
     def check(self, design: Design, family: Family) -> None:
         """The mixture is one of Bernoulli likelihoods."""

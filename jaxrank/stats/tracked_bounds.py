@@ -57,7 +57,7 @@ def tracked_bounds(
     """
     if not isinstance(family, NewtonBounds):
         return bisected_bounds(mean, pulls, threshold, family)
-    mean, level, some = level_of(mean, pulls, threshold)
+    mean, level, some = level_of(mean, pulls, threshold, family)
     growth = jnp.sqrt(threshold / before.threshold)
     down, up = mean - before.lower, before.upper - mean
     # Where the domain's end is near, a width grows more slowly: at most half of the way.

@@ -1,14 +1,13 @@
 """One contract over every public algorithm."""
 
 import dataclasses
-import importlib
-import pkgutil
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from public_algorithms import algorithms_of_the_package
 
 import jaxrank as jr
 from jaxrank import algorithms
@@ -22,15 +21,6 @@ OTHER_SETTINGS = {
     "Quicksort": {"repeats": 12},
     "ByLikelihood": {"algorithm": jr.Quicksort(num_items=5, boundaries=(1, 3), repeats=12)},
 }
-
-
-def algorithms_of_the_package():
-    """Every public algorithm of every public file in `jaxrank/algorithms`, by name."""
-    for module in pkgutil.iter_modules(algorithms.__path__):
-        path = f"jaxrank.algorithms.{module.name}"
-        for name, thing in vars(importlib.import_module(path)).items():
-            if jr.Algorithm in getattr(thing, "__mro__", ()) and thing.__module__ == path and module.name[0] != "_":
-                yield name, thing
 
 
 def with_usual_settings(cls):
@@ -256,3 +246,109 @@ def test_what_is_proven_stays_proven_when_the_tally_is_replaced(make, key):
     elif getattr(algorithm, "variant", None) == "literal":
         assert bool(algorithm.done(replaced))
     np.testing.assert_array_equal(replaced.tally.pulls, np.ones(5))
+
+
+@pytest.fixture
+def compilations():
+    """A list that grows by one with every program that is compiled, or fetched from the cache of compiled programs."""
+    found = []
+
+    def listen(event, duration, **kwargs):
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_by_hand_nothing_is_compiled_after_the_second_round(make_usual, key, compilations):
+    """Called with numbers, every method runs a program that was compiled before."""
+    algorithm = make_usual(0.1)
+    environment = environment_of(algorithm)
+    draw = jax.jit(environment.draw)
+    state, counts = algorithm.init(key), []
+    keys = [jax.random.fold_in(key, turn) for turn in range(12)]
+    for one in keys:
+        counts.append(len(compilations))
+        query = algorithm.ask(one, state)
+        state = algorithm.tell(state, query, draw(one, query))
+        algorithm.done(state)
+        algorithm.order(algorithm.prepare_order(state))
+        algorithm.found_boundaries(state)
+        for name in ("certificate", "clustering"):
+            if hasattr(algorithm, name):
+                getattr(algorithm, name)(state)
+        if algorithm.takes_any_questions:
+            algorithm.with_tally(state, state.tally)
+        jr.run(one, algorithm, environment, max_samples=5)
+    assert counts[1] > counts[0]
+    assert len(compilations) == counts[2]
+
+
+def test_by_hand_and_compiled_make_the_same_pulls(make_usual, key):
+    algorithm = make_usual(0.1)
+    draw = jax.jit(environment_of(algorithm).draw)
+    states = [algorithm.init(key)] * 2
+    ask, tell = jax.jit(algorithm.ask), jax.jit(algorithm.tell)
+    for turn in range(20):
+        one = jax.random.fold_in(key, turn)
+        query, other = algorithm.ask(one, states[0]), ask(one, states[1])
+        chex.assert_trees_all_equal(query, other)
+        states = [algorithm.tell(states[0], query, draw(one, query)), tell(states[1], query, draw(one, query))]
+
+
+@pytest.mark.parametrize("place", [-1, 5])
+def test_an_item_that_does_not_exist_is_refused_on_the_host(make_usual, key, place):
+    algorithm = make_usual(0.1)
+    state = algorithm.init(key)
+    query = algorithm.ask(key, state)
+    asked = int(np.argmax(query.mask))
+    bad = query._replace(item=query.item.at[asked].set(place))
+    with pytest.raises(ValueError, match=rf"item must lie in \[0, 4\], got {place}"):
+        algorithm.tell(state, bad, jnp.zeros(query.item.shape))
+    with pytest.raises(ValueError, match="reward must have one number per question"):
+        algorithm.tell(state, query, jnp.zeros(query.item.shape[0] + 1))
+
+
+def test_what_is_missing_is_named(key):
+    """A method that was forgotten, a class that JAX does not know: said at once, with what to write."""
+
+    @jr.pytree_dataclass
+    class WithoutDone(jr.Algorithm):
+        num_items: int = jr.static(default=5)
+
+        def init(self, key): ...
+        def ask(self, key, state): ...
+        def tell(self, state, query, reward): ...
+        def order(self, state): ...
+
+    with pytest.raises(TypeError, match=r"WithoutDone with.* abstract method '?done"):
+        WithoutDone()
+
+    class Unanswered(jr.Environment):
+        num_items = 5
+
+        def draw(self, key, query):
+            return jnp.zeros(query.item.shape)
+
+    class Answered(Unanswered):
+        means = MEANS
+
+    ours, arms = jr.Uniform(num_items=5), jr.BernoulliArms(means=MEANS)
+    for algorithm, environment, message in (
+        (
+            object(),
+            arms,
+            "algorithm must be an object of a subclass of jaxrank.Algorithm that defines .*init, .*object",
+        ),
+        (jr.Uniform, arms, "algorithm must be an object of .*jaxrank.Algorithm, got the class Uniform itself"),
+        (ours, Unanswered(), "environment must be .* jaxrank.Environment that defines means, got Unanswered"),
+        (ours, Answered(), "Answered must be a pytree: write @jaxrank.pytree_dataclass above the class"),
+        (ours, MEANS, "environment must be an object of a subclass of jaxrank.Environment that defines .*draw"),
+    ):
+        for call in (jr.run, lambda *args, **kwargs: jr.simulate(*args, **kwargs, num_trials=2)):
+            with pytest.raises(ValueError, match=message):
+                call(key, algorithm, environment, max_samples=10)
+    with pytest.raises(TypeError, match="abstract"):
+        type("Silent", (jr.Environment,), {})()

@@ -246,7 +246,8 @@ def test_other_families_end_with_the_right_clusters(family, epsilon):
 @pytest.mark.parametrize("kind", ["delta", "epsilon", "sigma", "mixture"])
 def test_one_setting_per_instance(kind):
     """A smaller risk, a smaller tolerance or more noise cost more samples, and each is as it would be alone."""
-    arms = jr.BernoulliArms(means=np.asarray([0.9, 0.6, 0.2]))
+    means = np.asarray([0.9, 0.6, 0.2])
+    arms = jr.GaussianArms(means=means, sigma=0.3) if kind == "sigma" else jr.BernoulliArms(means=means)
 
     def make(value):
         setting = {"num_items": 3, "boundaries": (1,), "delta": 0.1, "epsilon": 0.1}

@@ -163,6 +163,7 @@ def test_stacks_must_agree():
 
 
 def test_pair_queries_need_duels():
+    @jr.pytree_dataclass
     class Pairs(jr.LUCBRank):
         asks_pairs = True
 
