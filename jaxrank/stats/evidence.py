@@ -27,7 +27,7 @@ from jaxrank.core.compiled import compiled
 from jaxrank.core.protocol import Number
 from jaxrank.core.tally import Tally
 from jaxrank.stats.families import Bernoulli, Family, Values
-from jaxrank.stats.numerics import log
+from jaxrank.stats.numerics import log, product, rounded
 
 NUM_LAMBDAS = 16
 """Lambdas of a lattice besides 0; unused ones have weight 0."""
@@ -98,7 +98,7 @@ class Lattice(NamedTuple):
     """Lambdas, largest first, and the logarithms of the weights of all terms, in the order of `_groups`."""
 
     lambdas: Float[Array, "16 *E"]
-    log_weights: list[Float[Array, "n *E"]]
+    log_weights: list[Float[Array, "16 *E"]]
 
 
 def lattice(epsilon: Float[Array, "*E"], second: Bool[Array, "*E"], family: EvidenceFamily) -> Lattice:
@@ -122,7 +122,7 @@ def lattice(epsilon: Float[Array, "*E"], second: Bool[Array, "*E"], family: Evid
         steps = jnp.maximum(jnp.ceil(log(1.6 / smallest) / np.log(TOLERANCE_RATIO) - 1e-4), 1)
         largest = smallest * jnp.exp(steps * np.log(TOLERANCE_RATIO))
         shares = jnp.where(steps >= constant(place), constant(TOLERANCE_DECAY ** -place.astype(float)), 0)
-        shares = shares / jnp.sum(shares, axis=0)[None]
+        shares = shares / _sum([shares])[None]
         shares = jnp.where(exact, constant(np.pad(SHARES, (0, NUM_LAMBDAS - len(SHARES)))), shares)
         lambdas = jnp.where(
             exact, constant(1.5 * 0.5**place), largest * constant(TOLERANCE_RATIO ** -place.astype(float))
@@ -132,23 +132,29 @@ def lattice(epsilon: Float[Array, "*E"], second: Bool[Array, "*E"], family: Evid
     return Lattice(jnp.where(shares > 0, lambdas, 0), _log_weights(shares, partners))
 
 
-def _log_weights(shares: Float[Array, "16 *E"], partners: list[Float[Array, "1 *E"]]) -> list[Float[Array, "n *E"]]:
-    """Weights in the order of `_groups`; a partner past the end of the lattice is 0."""
+def _log_weights(shares: Float[Array, "16 *E"], partners: list[Float[Array, "1 *E"]]) -> list[Float[Array, "16 *E"]]:
+    """Weights in the order of `_groups`; a partner past the end of the lattice is 0, and joins those alone."""
     weights, alone = [shares * partners[0]], shares * partners[4] / 2
     for steps in (1, 2, 3):
         half = shares * partners[steps] / 2
-        has_partner = jnp.concatenate([shares[steps:] > 0, jnp.zeros_like(shares[:steps], bool)])
-        weights += [jnp.where(has_partner, half, 0)[:-steps]] * 2
+        has_partner = _shifted(shares, steps) > 0
+        weight = jnp.where(has_partner, half, 0)
+        weights += [weight, _shifted(weight, -steps)]
         alone = alone + jnp.where(has_partner, 0, half)
     return [
         jnp.where(weight > 0, log(jnp.where(weight > 0, weight, 1)), -jnp.inf) for weight in (*weights, alone, alone)
     ]
 
 
-def _groups(a: Float[Array, "16 *P"], b: Float[Array, "16 *P"]) -> list[Float[Array, "n *P"]]:
+def _groups(a: Float[Array, "16 *P"], b: Float[Array, "16 *P"]) -> list[Float[Array, "16 *P"]]:
     """The sum of both items' parts for every term: equal lambdas, b's smaller, a's smaller, and one of them 0."""
-    near = [part for steps in (1, 2, 3) for part in (a[:-steps] + b[steps:], a[steps:] + b[:-steps])]
-    return [a + b, *near, a, b]
+    return [a + b, *(a + _shifted(b, shift) for steps in (1, 2, 3) for shift in (steps, -steps)), a, b]
+
+
+def _shifted(rows: Float[Array, "16 *P"], steps: int) -> Float[Array, "16 *P"]:
+    """The row so many steps further down, 0 past either end."""
+    empty = jnp.zeros_like(rows[: abs(steps)])
+    return jnp.concatenate([rows[steps:], empty] if steps > 0 else [empty, rows[:steps]])
 
 
 class Tangent(NamedTuple):
@@ -219,7 +225,8 @@ def log_evidence(
         """The tangent of the logarithm of the mixture, and the second derivative."""
         a = family.log_martingale(lambdas, mean_a[None], count_a[None], point[None], jnp.zeros_like(epsilon)[None])
         b = family.log_martingale(-lambdas, mean_b[None], count_b[None], point[None], epsilon[None])
-        a, b = (a, b)
+        # Each is a product, and sums of theirs follow.
+        a, b = ([rounded(part) for part in parts] for parts in (a, b))
         logs = [term + weight for term, weight in zip(_groups(a[0], b[0]), table.log_weights, strict=True)]
         top = jnp.max(jnp.stack([jnp.max(group, axis=0) for group in logs]), axis=0)
         shares = [jnp.exp(group - top[None]) for group in logs]
@@ -245,11 +252,12 @@ def log_evidence(
         meet, bound = _meeting(low, high)
         # A tangent alone bounds the function by its value at the end of the range towards which it falls.
         ahead = jnp.where(falls, most - found.point, found.point - least)
-        alone = found.value - jnp.where(found.slope == 0, 0, jnp.abs(found.slope) * ahead)
+        fall = jnp.where(jnp.isfinite(ahead), product(jnp.abs(found.slope), ahead), jnp.inf)
+        alone = found.value - jnp.where(found.slope == 0, 0, fall)
         newton = found.slope / (jnp.maximum(curvature, jnp.finfo(kind).tiny) + jnp.abs(found.slope) / reach)
         known = jnp.isfinite(low.value) & jnp.isfinite(high.value)
         # Far enough to pass the smallest value, as long as one side is unknown, but not out of reach.
-        least_step = 4 * jnp.finfo(kind).eps * (jnp.abs(found.point) + reach)
+        least_step = rounded(4 * jnp.finfo(kind).eps * (jnp.abs(found.point) + reach))
         further = OVERSHOOT * newton + jnp.where(falls, -least_step, least_step)
         newton = jnp.clip(found.point - jnp.where(known, newton, further), least, most)
         # Newton's method is fast where the function is smooth, tangents where one term takes over from another.
@@ -258,7 +266,7 @@ def log_evidence(
         return Search(jnp.where(use_newton, newton, meet), low, high, best)
 
     shifted = jnp.maximum(mean_b - epsilon, family.low)
-    pooled = (count_a * mean_a + count_b * shifted) / jnp.maximum(count_a + count_b, 1)
+    pooled = (product(count_a, mean_a) + product(count_b, shifted)) / jnp.maximum(count_a + count_b, 1)
     first, a, b = (jnp.clip(family.search_point(mean), least, most) for mean in (pooled, mean_a, shifted))
     reach = jnp.maximum(jnp.abs(a - b) + (first if family.scale_free else unit), jnp.finfo(kind).tiny)
     unknown = Tangent(*(jnp.full_like(mean_a, value) for value in (0, -jnp.inf, 0)))
@@ -270,9 +278,12 @@ def log_evidence(
     return jnp.where(count_a + count_b > 0, best, 0)
 
 
-def _sum(groups: list[Float[Array, "n *P"]]) -> Float[Array, "*P"]:
-    """The sum of all terms."""
-    return functools.reduce(jnp.add, [jnp.sum(group, axis=0) for group in groups])
+def _sum(groups: list[Float[Array, "16 *P"]]) -> Float[Array, "*P"]:
+    """The sum of all terms, products perhaps: written out, because XLA adds up a single column in another order."""
+    rows = functools.reduce(jnp.add, [rounded(group) for group in groups])
+    while len(rows) > 1:
+        rows = rows[: len(rows) // 2] + rows[len(rows) // 2 :]
+    return rows[0]
 
 
 def _meeting(low: Tangent, high: Tangent) -> tuple[Float[Array, "*P"], Float[Array, "*P"]]:
@@ -281,7 +292,7 @@ def _meeting(low: Tangent, high: Tangent) -> tuple[Float[Array, "*P"], Float[Arr
     share = (high.slope * width - (high.value - low.value)) / jnp.where(rise > 0, rise, 1)
     known = jnp.isfinite(low.value) & jnp.isfinite(high.value)
     step = jnp.clip(jnp.where(known, share, 0), 0, jnp.where(known, width, 0))
-    falls = -low.slope * step, high.slope * (width - step)
+    falls = product(-low.slope, step), product(high.slope, width - step)
     rounding = 4 * jnp.finfo(width.dtype).eps * (falls[0] + falls[1])
     value = jnp.minimum(low.value - falls[0], high.value - falls[1]) - rounding
     return low.point + step, jnp.where(known, value, -jnp.inf)

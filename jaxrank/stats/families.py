@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from jaxrank.core import checks
 from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
-from jaxrank.stats.numerics import log, scaled_excess
+from jaxrank.stats.numerics import log, product, rounded, scaled_excess
 
 Values = Float[Array, "..."]
 
@@ -154,10 +154,10 @@ class Bernoulli(Family):
         A slope is the pulls times lambda, nearly; what is added up is of that size.
         """
         growth = jnp.expm1(parameter)
-        inside = (point + epsilon) * growth
+        inside = product(point + epsilon, growth)
         ratio = growth / (1 + inside)
         slope = -count * ratio
-        return count * (parameter * mean - jnp.log1p(inside)), slope, -slope * ratio, jnp.abs(slope)
+        return count * (product(parameter, mean) - rounded(jnp.log1p(inside))), slope, -slope * ratio, jnp.abs(slope)
 
     def search_point(self, mean: Values) -> Values:
         """See `EvidenceFamily`."""
@@ -225,7 +225,7 @@ def _bracket(mean: Values, rest: Values, level: Values) -> tuple[Values, Values]
 
 
 def _entropy(x: Values) -> Values:
-    return -x * log(jnp.where(x > 0, x, 1))
+    return product(-x, log(jnp.where(x > 0, x, 1)))
 
 
 @pytree_dataclass
@@ -281,7 +281,7 @@ class Gaussian(Family):
     ) -> tuple[Values, Values, Values, Values]:
         """See `EvidenceFamily`: the cumulant function is lambda m + sigma^2 lambda^2 / 2."""
         sigma = self._sigma(mean)
-        spread = sigma * sigma * parameter / 2
+        spread = product(sigma * sigma / 2, parameter)
         distance = mean - (point + epsilon)
         slope = -count * parameter
         size = jnp.abs(slope) * (jnp.abs(distance) + jnp.abs(mean) + jnp.abs(spread))
@@ -330,7 +330,7 @@ class Poisson(Family):
 
     def bracket_up(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """d(x, x+h) <= h, with equality at mean 0, and d >= h^2 / (2 (x+h)), solved for h."""
-        return level, jnp.where(mean > 0, level + jnp.sqrt(level * level + 2 * mean * level), level)
+        return level, jnp.where(mean > 0, level + jnp.sqrt(level * (level + 2 * mean)), level)
 
     def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """d(x, x-h) >= h^2 / (2x), and no mean lies below 0."""
@@ -345,7 +345,7 @@ class Poisson(Family):
     ) -> tuple[Values, Values, Values, Values]:
         """See `EvidenceFamily`: the cumulant function is m (e^lambda - 1)."""
         slope = -count * jnp.expm1(parameter)
-        first, second = count * parameter * mean, slope * (point + epsilon)
+        first, second = product(count * parameter, mean), product(slope, point + epsilon)
         return (
             first + second,
             jnp.broadcast_to(slope, first.shape),
@@ -399,7 +399,7 @@ class Exponential(Family):
 
     def bracket_down(self, mean: Values, level: Values) -> tuple[Values, Values]:
         """With r = x/y - 1 > 0: d = r - log(1+r) >= r^2 / (2 (1+r)), solved for r."""
-        ratio = level + jnp.sqrt(level * level + 2 * level)
+        ratio = level + jnp.sqrt(level * (level + 2))
         return jnp.zeros_like(mean), mean * (ratio / (1 + ratio))
 
     def natural_step(self, mean: Values, step: Values) -> tuple[Values, Values]:
@@ -416,7 +416,7 @@ class Exponential(Family):
         """
         shrink = 1 / (1 + epsilon * point)
         factor = -count * mean * jnp.expm1(-parameter)
-        first, second = factor * (point * shrink), count * parameter
+        first, second = product(factor, point * shrink), product(count, parameter)
         slope = factor * (shrink * shrink)
         return first - second, slope, -2 * epsilon * slope * shrink, jnp.abs(first) + jnp.abs(second)
 

@@ -5,6 +5,7 @@ the average gap at its boundaries; for a fixed number of boundaries, maximising 
 found by dynamic programming over the last boundary.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -166,7 +167,8 @@ def average_gap(gaps: Float[Array, "k *T"], boundaries: Int[Array, "C *T"]) -> F
     """The average gap at the boundaries; -inf if there are none."""
     width = gaps_at(gaps, boundaries)
     number = num_boundaries(boundaries, gaps.shape[0] + 1)
-    total = jnp.sum(jnp.where(jnp.isfinite(width), width, 0), axis=0)
+    # In the same order for one trial and for many: XLA adds up a column by itself in another.
+    total = functools.reduce(jnp.add, list(jnp.where(jnp.isfinite(width), width, 0)))
     return jnp.where(number > 0, total / jnp.maximum(number, 1).astype(gaps.dtype), -jnp.inf)
 
 

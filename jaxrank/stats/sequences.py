@@ -12,7 +12,7 @@ from jaxrank.core.batch_axis import expand_items
 from jaxrank.core.protocol import Number
 from jaxrank.core.pytrees import leaf, pytree_dataclass
 from jaxrank.stats.families import Bernoulli, Family
-from jaxrank.stats.numerics import log, log_inverse
+from jaxrank.stats.numerics import log, log1p, log_inverse, product, scaled_excess
 
 ALPHA = 1.1
 """Exponent of the paper's exploration rate, where none is given."""
@@ -181,16 +181,12 @@ def mixture_regret(mean: Float[Array, "..."], pulls: Num[Array, "..."]) -> Float
     gamma functions of the integral, the large terms cancel analytically and only small ones are computed.
     """
     count = jnp.asarray(pulls).astype(mean.dtype)
-    wins, losses = count * mean, count * (1 - mean)
-    rounding = count * jnp.log1p(1 / jnp.maximum(count, 1)) - _half_step(wins) - _half_step(losses)
+    wins, losses = product(count, mean), product(count, 1 - mean)
+    # count log(1 + 1 / count) - wins log(1 + 1 / 2 wins) - losses log(1 + 1 / 2 losses), without cancellation.
+    halves = scaled_excess(wins, jnp.full_like(wins, 0.5)) + scaled_excess(losses, jnp.full_like(losses, 0.5))
+    rounding = halves - scaled_excess(count, jnp.ones_like(count))
     remainders = _stirling(count + 1) - _stirling(wins + 0.5) - _stirling(losses + 0.5)
-    return rounding + jnp.log1p(count) / 2 + float(np.log(np.pi / 2) / 2) + remainders
-
-
-def _half_step(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """x log(1 + 1 / 2x), 0 at x = 0."""
-    some = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
-    return jnp.where(x > 0, some * jnp.log1p(0.5 / some), 0)
+    return rounding + log1p(count) / 2 + float(np.log(np.pi / 2) / 2) + remainders
 
 
 _STIELTJES = (1 / 12, 1 / 30, 53 / 210, 195 / 371, 22999 / 22737, 29944523 / 19733142, 109535241009 / 48264275462)
@@ -202,7 +198,7 @@ def _stirling(x: Float[Array, "..."]) -> Float[Array, "..."]:
     depth = far
     for term in _STIELTJES[terms - 1 : 0 : -1]:
         depth = far + term / depth
-    steps = sum((x + k + 0.5) * jnp.log1p(1 / (x + k)) - 1 for k in range(2))
+    steps = sum((x + k + 0.5) * log1p(1 / (x + k)) - 1 for k in range(2))
     return _STIELTJES[0] / depth + steps
 
 

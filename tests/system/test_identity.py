@@ -161,6 +161,35 @@ def test_stacked_or_alone(name):
         assert differing(alone, {name: getattr(both, name)[place] for name in alone}) == []
 
 
+EXPERIMENT_1 = jr.paper.EXPERIMENT_1
+FIFTEEN = {"num_items": 15, "boundaries": (3, 12), "delta": 0.1}
+ON_EXPERIMENT_1 = {  # algorithm and budget, where it does not stop soon
+    "LUCBRank": (jr.LUCBRank(**FIFTEEN), 8_000),
+    "EvidenceRank": (jr.EvidenceRank(**FIFTEEN, epsilon=0.05), None),
+    "GapRank": (jr.GapRank(num_items=15, num_clusters=3, delta=0.1, epsilon=0.1), 20_000),
+    "ActiveRanking": (jr.ActiveRanking(**FIFTEEN, factor="code"), 8_000),
+    "Quicksort": (jr.Quicksort(num_items=15, boundaries=(3, 12), repeats=30), None),
+    "Uniform": (jr.Uniform(num_items=15), 4_000),
+    "ByLikelihood": (jr.ByLikelihood(algorithm=jr.Uniform(num_items=15, pairs=True)), 1_000),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", grouped(ON_EXPERIMENT_1))
+def test_a_thousand_trials_by_any_number_of_lanes(name):
+    """Odd numbers of lanes leave remainders, which are computed without vectors."""
+    assert set(ON_EXPERIMENT_1) == {type(case[0]).__name__ for case in CASES.values()}
+    algorithm, budget = ON_EXPERIMENT_1[name]
+    scores = np.asarray(EXPERIMENT_1)
+    arms = jr.Duels.btl(8 * scores) if algorithm.asks_pairs else jr.BernoulliArms(means=scores)
+    found = [
+        decisions(jr.simulate(jax.random.key(KEY), algorithm, arms, 1_000, max_samples=budget, num_lanes=lanes))
+        for lanes in (64, 6, 7)
+    ]
+    assert differing(found[1], found[0]) == []
+    assert differing(found[2], found[0]) == []
+
+
 def for_one_trial(thing):
     """The same thing, of a class that says it is written for one trial only."""
     cls = jr.pytree_dataclass(type(type(thing).__name__, (type(thing),), {"batched": False}))
