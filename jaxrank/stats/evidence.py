@@ -218,17 +218,41 @@ def log_evidence(
         return number.reshape([*axes[number.ndim :], *number.shape])
 
     epsilon, unit = (aligned(jnp.asarray(number, kind)) for number in (epsilon, family.evidence_unit))
-    table = lattice(epsilon / unit, aligned(jnp.asarray(mixture) == 2), family)
-    lambdas = table.lambdas / unit[None]
+    pairs = _Pairs(mean_a, count_a, mean_b, count_b, epsilon, unit, aligned(jnp.asarray(mixture) == 2), family)
+    best = _smallest(num_steps or SEARCH_STEPS[kind.itemsize], pairs)
+    possible = [(mean >= family.low) & (mean <= family.high) for mean in (mean_a, mean_b)]
+    best = jnp.where(possible[0] & possible[1] & (unit > 0), best, -jnp.inf)
+    # Without any answer the mixture is 1 for all m.
+    return jnp.where(count_a + count_b > 0, best, 0)
 
-    def tangent(point: Float[Array, "*P"]) -> tuple[Tangent, Float[Array, "*P"]]:
+
+class _Pairs(NamedTuple):
+    """Arguments of `log_evidence`, as arrays with as many axes."""
+
+    mean_a: Float[Array, "*P"]
+    count_a: Float[Array, "*P"]
+    mean_b: Float[Array, "*P"]
+    count_b: Float[Array, "*P"]
+    epsilon: Float[Array, "..."]
+    unit: Float[Array, "..."]
+    second: Bool[Array, "..."]
+    family: EvidenceFamily
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice, in the family's unit."""
+        table = lattice(self.epsilon / self.unit, self.second, self.family)
+        return table._replace(lambdas=table.lambdas / self.unit[None])
+
+    def tangent(self, table: Lattice, point: Float[Array, "*P"]) -> tuple[Tangent, Float[Array, "*P"]]:
         """The tangent of the logarithm of the mixture, and the second derivative."""
-        a = family.log_martingale(lambdas, mean_a[None], count_a[None], point[None], jnp.zeros_like(epsilon)[None])
-        b = family.log_martingale(-lambdas, mean_b[None], count_b[None], point[None], epsilon[None])
+        mean_a, count_a, mean_b, count_b, at, epsilon = (x[None] for x in (*self[:4], point, self.epsilon))
+        a = self.family.log_martingale(table.lambdas, mean_a, count_a, at, jnp.zeros_like(epsilon))
+        b = self.family.log_martingale(-table.lambdas, mean_b, count_b, at, epsilon)
         # Each is a product, and sums of theirs follow.
         a, b = ([rounded(part) for part in parts] for parts in (a, b))
         logs = [term + weight for term, weight in zip(_groups(a[0], b[0]), table.log_weights, strict=True)]
-        top = jnp.max(jnp.stack([jnp.max(group, axis=0) for group in logs]), axis=0)
+        top = jax.lax.stop_gradient(jnp.max(jnp.stack([jnp.max(group, axis=0) for group in logs]), axis=0))
         shares = [jnp.exp(group - top[None]) for group in logs]
         total = _sum(shares)
         slopes, bends, sizes = (_groups(of_a, of_b) for of_a, of_b in zip(a[1:], b[1:], strict=True))
@@ -237,13 +261,32 @@ def log_evidence(
             for parts in (slopes, bends, sizes, [part * part for part in slopes])
         )
         value = top + log(total)
-        rounding = 2 * jnp.finfo(kind).eps * (size + jnp.abs(value) + 1)
+        rounding = 2 * jnp.finfo(top.dtype).eps * (size + jnp.abs(value) + 1)
         return Tangent(point, value - rounding, slope), bend + jnp.maximum(square - slope * slope, 0)
 
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _smallest(num_steps: int, pairs: _Pairs) -> Float[Array, "*P"]:
+    """A lower bound on the smallest value over m."""
+    return _search(num_steps, pairs).best
+
+
+@_smallest.defjvp
+def _(num_steps: int, primals: tuple[_Pairs], tangents: tuple[_Pairs]) -> tuple[Array, Array]:
+    """The derivative with m held fixed where the value is smallest (the envelope theorem)."""
+    found = _search(num_steps, *primals)
+    _, slope = jax.jvp(lambda pairs: pairs.tangent(pairs.lattice, found.point)[0].value, primals, tangents)
+    return found.best, slope
+
+
+def _search(num_steps: int, pairs: _Pairs) -> Search:
+    """Newton steps and meeting points in turn."""
+    mean_a, count_a, mean_b, count_b, epsilon, unit, _, family = pairs
+    kind, table = mean_a.dtype, pairs.lattice
     least, most = family.search_range(jnp.broadcast_to(epsilon, mean_a.shape))
 
     def step(turn: Int[Array, ""], search: Search) -> Search:
-        found, curvature = tangent(search.point)
+        found, curvature = pairs.tangent(table, search.point)
         falls = found.slope < 0
         low, high = (
             Tangent(*(jnp.where(side, new, old) for new, old in zip(found, end, strict=True)))
@@ -271,11 +314,7 @@ def log_evidence(
     reach = jnp.maximum(jnp.abs(a - b) + (first if family.scale_free else unit), jnp.finfo(kind).tiny)
     unknown = Tangent(*(jnp.full_like(mean_a, value) for value in (0, -jnp.inf, 0)))
     start = Search(first, unknown, unknown, unknown.value)
-    best = jax.lax.fori_loop(0, num_steps or SEARCH_STEPS[kind.itemsize], step, start).best
-    possible = [(mean >= family.low) & (mean <= family.high) for mean in (mean_a, mean_b)]
-    best = jnp.where(possible[0] & possible[1] & (unit > 0), best, -jnp.inf)
-    # Without any answer the mixture is 1 for all m.
-    return jnp.where(count_a + count_b > 0, best, 0)
+    return jax.lax.fori_loop(0, num_steps, step, start)
 
 
 def _sum(groups: list[Float[Array, "16 *P"]]) -> Float[Array, "*P"]:

@@ -7,6 +7,7 @@ For an item with empirical mean $\hat p$ after N pulls, and a threshold $\beta$ 
 A confidence sequence supplies the threshold; the bounds are the same for all of them.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -45,9 +46,7 @@ def kl_upper(
     """
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold, family)
-    inner, outer = family.bracket_up(mean, level)
-    width = _bisect(lambda step: family.divergence(mean, step) <= level, inner, outer)
-    return jnp.where(some, jnp.minimum(outward(mean, width), family.high), family.high)
+    return jnp.where(some, _upper(mean, level, family), family.high)
 
 
 @compiled
@@ -74,9 +73,48 @@ def kl_lower(
     """
     family = Bernoulli() if family is None else family
     mean, level, some = level_of(mean, pulls, threshold, family)
+    return jnp.where(some, _lower(mean, level, family), family.low)
+
+
+@jax.custom_jvp
+def _upper(mean: Float[Array, "..."], level: Float[Array, "..."], family: Family) -> Float[Array, "..."]:
+    """The largest mean whose divergence is at most the level."""
+    inner, outer = family.bracket_up(mean, level)
+    width = _bisect(lambda step: family.divergence(mean, step) <= level, inner, outer)
+    return jnp.minimum(outward(mean, width), family.high)
+
+
+@jax.custom_jvp
+def _lower(mean: Float[Array, "..."], level: Float[Array, "..."], family: Family) -> Float[Array, "..."]:
+    """The smallest mean whose divergence is at most the level."""
     inner, outer = family.bracket_down(mean, level)
     width = _bisect(lambda step: family.divergence(mean, -step) <= level, inner, outer)
-    return jnp.where(some, jnp.maximum(-outward(-mean, width), family.low), family.low)
+    return jnp.maximum(-outward(-mean, width), family.low)
+
+
+def _derivative(bound_of: Callable[..., Float[Array, "..."]], primals: tuple, tangents: tuple) -> tuple:
+    r"""The derivative of a bound y, given implicitly by d(x, y) = level.
+
+    With the natural parameter $\theta$, $\partial d / \partial x = \theta(x) - \theta(y)$ and
+    $\partial d / \partial y = (y - x) \theta'(y)$. It is 0 where y is the end of the domain.
+    """
+    (mean, level, family), (by_mean, by_level, by_family) = primals, tangents
+    bound = bound_of(mean, level, family)
+    step = bound - mean
+    inside = (bound > family.low) & (bound < family.high) & (step != 0)
+    place, step = jnp.where(inside, bound, mean), jnp.where(inside, step, 1)
+    zero, one, most = jnp.zeros_like(mean), jnp.ones_like(mean), float(jnp.finfo(mean.dtype).max)
+    _, precision = jax.jvp(lambda way: family.natural_step(place, way)[0], (zero,), (one,))
+    parameter, _ = family.natural_step(mean, step)
+    _, by_shape = jax.jvp(lambda family: family.divergence(mean, step), (family,), (by_family,))
+    # Infinite in the mean at 0 and at 1; a finite number instead keeps 0 times it from being NaN.
+    in_level = jnp.where(inside, 1 / (step * precision), 0)
+    in_mean = jnp.where(inside, jnp.clip(parameter / (step * precision), -most, most), 0)
+    return bound, in_mean * by_mean + in_level * (by_level - by_shape)
+
+
+_upper.defjvp(functools.partial(_derivative, _upper))
+_lower.defjvp(functools.partial(_derivative, _lower))
 
 
 def level_of(

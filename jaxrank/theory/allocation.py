@@ -43,7 +43,7 @@ def characteristic_time(
     $1/T^* = \max_w \min_{(a, b)} \inf_m w_a d(p_a, m) + w_b d(p_b, m)$ over shares w and pairs (a, b) from adjacent
     clusters; m is the weighted mean. The information is homogeneous of degree 1 in w, so T* is also the smallest number
     of samples that gives every pair one unit of it: a convex problem, solved by an interior-point method (Newton steps
-    on a log barrier). T* can be differentiated in the means; w* is taken as fixed.
+    on a log barrier). T* can be differentiated in the means, in 64 bit only; w* is taken as fixed.
 
     Args:
       means: true mean of every item, shape (K,), in any order.
@@ -68,11 +68,29 @@ def _characteristic_time(
 ) -> Allocation:
     samples, price = _fewest_samples(_pairs(jax.lax.stop_gradient(means), points, family), len(means))
     information = _pairs(means, points, family).information(samples)
-    weakest = jax.lax.stop_gradient(jnp.min(information))
-    # Envelope theorem: derivatives of the smallest sum are those of the constraints, times their Lagrange multipliers.
-    change = jnp.sum(price * (jax.lax.stop_gradient(information) - information))
-    time = jnp.sum(samples) / weakest + change
+    time = _smallest_sum(information, samples, price)
     return Allocation(time, in_given_order(samples / jnp.sum(samples), order))
+
+
+@jax.custom_jvp
+def _smallest_sum(
+    information: Float[Array, "P"], samples: Float[Array, "K"], price: Float[Array, "P"]
+) -> Float[Array, ""]:
+    """The smallest sum of samples that gives every pair one unit of information."""
+    del price
+    return jnp.sum(samples) / jnp.min(information)
+
+
+@_smallest_sum.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Envelope theorem: derivatives are those of the constraints, times their Lagrange multipliers."""
+    information, samples, price = primals
+    if information.dtype.itemsize < 8:
+        raise ValueError(
+            "means must have 64 bits to differentiate characteristic_time, whose multipliers are too rough in 32: call "
+            f"jax.config.update('jax_enable_x64', True) first, got {information.dtype}"
+        )
+    return _smallest_sum(information, samples, price), -jnp.vdot(price, tangents[0])
 
 
 class _Pairs(NamedTuple):

@@ -1,5 +1,7 @@
 """Evidence for pairs, mixture confidence bounds, and the algorithms that use them."""
 
+import functools
+
 import evidence_reference as reference
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from scipy.special import betaln, xlogy
 from scipy.stats import expon, norm, poisson
 
 import jaxrank as jr
+from jaxrank.core.precision import enable_x64
 from jaxrank.stats.evidence import lattice
 from jaxrank.stats.sequences import mixture_regret
 
@@ -121,6 +124,28 @@ def test_the_smallest_value_for_other_families(name):
     slack = 1e-8 if is_wide() else 1e-3
     assert (found <= exact + slack * (1 + np.abs(exact)))[matters].all()
     assert (exact - found)[matters].max() < (1e-6 if is_wide() else 0.02)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05])
+@pytest.mark.parametrize(
+    "name",
+    ["Bernoulli", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Gaussian", "Poisson", "Exponential"))],
+)
+def test_derivatives(name, epsilon):
+    """In means, pulls and tolerance, both ways of differentiating, against central differences in 64 bit."""
+    places = (0, 1, 2, 3) if epsilon == 0 else (0, 1, 2, 3, 4)
+    point = (0.6, 100.0, 0.3, 140.0, epsilon)
+    exact = functools.partial(jr.log_evidence, mixture=1, family=FAMILIES[name])
+    found = jax.jit(jax.grad(exact, argnums=places))(*point)
+    with enable_x64(True):
+        forwards = jax.jit(lambda *ways: jax.jvp(exact, tuple(map(jnp.asarray, point)), ways)[1])
+        for place in places:
+            one = [float(i == place) for i in range(5)]
+            up, down = (exact(*(x + way * part for x, part in zip(point, one, strict=True))) for way in (1e-5, -1e-5))
+            slope = float(up - down) / 2e-5
+            assert float(forwards(*one)) == pytest.approx(slope, rel=1e-4)
+            # In 32 bit the derivative in the pulls is a small difference of numbers of the order of 1.
+            assert float(found[place]) == pytest.approx(slope, rel=1e-3, abs=5e-4)
 
 
 def test_other_units_change_nothing():

@@ -7,6 +7,7 @@ from scipy.special import lambertw
 from scipy.special import zeta as scipy_zeta
 
 import jaxrank as jr
+from jaxrank.core.precision import enable_x64
 from jaxrank.stats.numerics import scaled_excess
 from jaxrank.stats.sequences import Design, smallest_k1
 from jaxrank.stats.tracked_bounds import Bounds, tracked_bounds
@@ -208,3 +209,46 @@ def test_exploration_rate_of_a_round():
     )
     assert beta.shape == (1,)
     assert float(beta[0]) == pytest.approx(x + np.log(x), rel=1e-5)
+
+
+FAMILIES = {
+    "Bernoulli": (jr.Bernoulli(), [0.03, 0.5, 0.97]),
+    "Gaussian": (jr.Gaussian(sigma=0.7), [-2.0, 0.0, 1.5]),
+    "Poisson": (jr.Poisson(), [0.2, 1.0, 30.0]),
+    "Exponential": (jr.Exponential(), [0.2, 1.0, 30.0]),
+}
+
+
+@pytest.mark.parametrize("bound", [jr.kl_upper, jr.kl_lower])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_derivatives_of_bounds_are_those_of_the_equation_they_solve(name, bound):
+    """Against central differences of the bisection in 64 bit, in the mean, the pulls, the threshold and sigma."""
+    family, means = FAMILIES[name]
+    slopes = jax.vmap(jax.grad(bound, argnums=(0, 1, 2, 3)), (0, None, None, None))
+    found = slopes(jnp.asarray(means), 20.0, 3.0, family)
+    with enable_x64(True):
+        exact = slopes(jnp.asarray(means), 20.0, 3.0, family)
+        point = (jnp.asarray(means), 20.0, 3.0, family)
+        leaves, tree = jax.tree.flatten(point)
+        for place, slope in enumerate(jax.tree.leaves(exact)):
+            # Steps that balance the curvature against the last bits of the bisection.
+            up, down = (
+                bound(*jax.tree.unflatten(tree, [leaf + way * (place == i) for i, leaf in enumerate(leaves)]))
+                for way in (1e-5, -1e-5)
+            )
+            np.testing.assert_allclose(slope, (up - down) / 2e-5, rtol=1e-6)
+    # A bound has lost digits of its distance from the mean, and of that from the end of the domain.
+    place = np.asarray(bound(np.asarray(means), 20.0, 3.0, family))
+    from_end = np.minimum(np.abs(place - family.low), np.abs(family.high - place))
+    digits_lost = 1 + np.abs(means) / np.minimum(from_end, np.abs(place - np.asarray(means)))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
+        one, other = np.asarray(one, float), np.asarray(other)
+        assert (np.abs(one - other) <= 32 * UNIT * digits_lost * (np.abs(other) + UNIT)).all()
+
+
+def test_derivatives_of_bounds_at_the_ends_of_the_domain():
+    """A bound at the end of the domain stays there; that of a mean at the other end moves with the threshold."""
+    in_mean, in_threshold = (jax.grad(jr.kl_upper, argnums=place) for place in (0, 2))
+    assert (float(in_mean(1.0, 10, 3.0)), float(in_threshold(1.0, 10, 3.0))) == (0, 0)
+    assert float(in_threshold(0.0, 10, 3.0)) == pytest.approx(np.exp(-0.3) / 10, rel=1e-5)
+    assert float(in_threshold(0.5, 0, 3.0)) == 0

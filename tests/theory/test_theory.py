@@ -258,6 +258,11 @@ def test_derivatives_and_vmap(quantity):
     np.testing.assert_allclose(many, quantity(means), rtol=1e-7)
 
 
+def test_characteristic_time_has_no_derivatives_in_32_bit():
+    with enable_x64(False), pytest.raises(ValueError, match=r"means must have 64 bits .*, got float32"):
+        jax.grad(lambda m: theory.characteristic_time(m, (1,)).time)(jnp.asarray([0.8, 0.5, 0.2]))
+
+
 def test_traced_values_keep_the_precision_of_the_caller():
     with enable_x64(False):
         traced = jax.jit(lambda m: theory.hardness(m, (3, 12), 0.05).value)(jnp.asarray(EXPERIMENT_1))
