@@ -1,6 +1,7 @@
 """`jaxrank fit`: scores, intervals and tiers from a file of pairwise answers."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ def fit(
         points = None if cut is None else jr.cut_points(data.num_items, cut)
         jr.keep_compiled_programs()
         fitter: Any = jr.fit_btl if model == "btl" else jr.fit_thurstone
-        fitted = fitter(data, prior=prior, scale=scale)
+        fitted = without_warning(fitter, data, prior=prior, scale=scale)
         tiers = None if points is None else np.asarray(jr.metrics.clusters(fitted.order, points))
         report = _report(fitted, points, tiers, level, notes)
         if out is not None:
@@ -73,6 +74,13 @@ def fit(
     for path, what in ((out, "scores are"), (plot, "picture is")):
         if path is not None:
             typer.echo(f"\nThe {what} in {path}.")
+
+
+def without_warning(fitter: Any, *args: Any, **options: Any) -> Any:
+    """The fit, where the report itself says that it did not converge."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the fit did not converge", RuntimeWarning)
+        return fitter(*args, **options)
 
 
 def read(answers: str, columns: str | None, outcomes: str | None, prior: float, largest_group: bool, **options):

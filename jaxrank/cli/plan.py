@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxrank.cli import inputs
-from jaxrank.cli.fit import read
+from jaxrank.cli.fit import read, without_warning
 
 if TYPE_CHECKING:
     from jaxrank import Plan
@@ -138,9 +138,11 @@ def _from_pilot(answers: str, options: dict[str, Any]) -> tuple[Any, str, list[s
     data, notes = read(answers, **options)
     prior = options["prior"]
     try:
-        fitted = jr.fit_btl(data, prior=prior)
+        fitted = without_warning(jr.fit_btl, data, prior=prior)
     except ValueError as error:
         raise ValueError(f"answers are too few to plan from: {error}") from None
+    if not fitted.converged:
+        notes.append(f"the fit of the pilot did not converge: scores may be off by {fitted.error:.2g} or more")
     noise = jr.diagnostics.noise_share(fitted)
     if noise > 0.1:
         notes.append(

@@ -1,6 +1,7 @@
 """Scores from pairwise answers: `fit_btl` and `fit_thurstone` for data sets, `btl_scores` as a pure function."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Literal
 
@@ -17,7 +18,7 @@ from jaxrank.data.connectivity import has_short_chains, is_strong, is_strong_tab
 from jaxrank.fitting.banded import band_of, newton_on_band
 from jaxrank.fitting.likelihood import EdgeList, data_of
 from jaxrank.fitting.result import ELO, Fit, Scale
-from jaxrank.fitting.solver import Solution, lbfgs, maximise, newton, rough_scores
+from jaxrank.fitting.solver import Solution, better_start, lbfgs, maximise, newton, rough_scores
 from jaxrank.fitting.win_matrix import AnyArray, Scores, WinMatrix
 from jaxrank.stats.links import BTL, LINKS, Link
 
@@ -46,8 +47,8 @@ def fit_btl(
         0 means none.
       scale: "centred" (mean 0), "lowest" (the lowest score is 0, as in the paper) or "elo" (mean 1500, and odds of ten
         to one for 400 points).
-      start: scores to start from (K,), in the units of scale "centred", such as those of a fit to fewer answers; None
-        starts from the wins and losses.
+      start: scores to start from (K,), in the units of scale "centred", such as those of a fit to fewer answers. None,
+        or a start that is less likely, takes a guess from the wins and losses.
       tolerance: largest error of a score, as the solver estimates it.
 
     Returns:
@@ -83,7 +84,7 @@ def fit_thurstone(
       comparisons: the answers.
       prior: precision of a Gaussian prior on the scores; 0 means none.
       scale: "centred" (mean 0) or "lowest" (the lowest score is 0).
-      start: centred scores to start from (K,); None starts from the wins and losses.
+      start: centred scores to start from (K,), as for `fit_btl`.
       tolerance: largest error of a score, as the solver estimates it.
 
     Returns:
@@ -126,6 +127,13 @@ def _fit(
         scores = scores - scores.min()
     elif scale == "elo":
         scores = ELO * scores + 1500
+    if not solution.converged:
+        steps = f"{int(solution.passes)} gradients of L-BFGS and {int(solution.newton_steps)} Newton steps"
+        warnings.warn(
+            f"the fit did not converge after {steps}: scores may be off by {float(solution.error):.2g} or more",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return Fit(
         scores=scores,
         labels=comparisons.labels,
@@ -146,6 +154,8 @@ def _solve(
     """L-BFGS unless items are linked by long chains only, where it is slow; Newton's method for what is left."""
     with enable_x64(True):
         data = data_of(comparisons, single_precision=tolerance >= SINGLE_PRECISION_TOLERANCE)
+        if start is not None:
+            start = np.asarray(_better_start(data, link, prior, start))
         if prior > 0 or _require_scores(comparisons, data):
             solution = _on_host(_lbfgs(data, link, prior, start, tolerance))
             if solution.converged:
@@ -164,6 +174,12 @@ def _on_host(solution: Solution) -> Solution:
     """The solution as 64-bit NumPy arrays, which stay so where the caller's JAX is in 32 bit."""
     scores, error, *rest = map(np.asarray, solution)
     return Solution(scores.astype(float), error.astype(float), *rest)
+
+
+@jax.jit
+def _better_start(data: WinMatrix | EdgeList, link: Link, prior: float, start: Scores) -> Scores:
+    """`better_start`, compiled."""
+    return better_start(data, link, jnp.asarray(prior, float), start)
 
 
 @jax.jit
@@ -211,7 +227,7 @@ def btl_scores(
     Args:
       wins: entry (i, j) is how often item i beat item j (K, K); the diagonal must be 0.
       prior: precision of a Gaussian prior on the scores; 0 means none.
-      start: scores to start from (K,); None starts from the wins and losses.
+      start: scores to start from (K,), as for `fit_btl`.
       tolerance: largest error of a score, as the solver estimates it; None means 3e-6 in 32 bit and 1e-9 in 64 bit.
       link: the pairwise model; None means BTL.
 
@@ -237,7 +253,8 @@ def btl_scores(
 
     def solve(_: Callable[[Scores], Scores], __: Scores) -> Float[AnyArray, "K"]:
         fixed = jax.tree.map(jax.lax.stop_gradient, (table, prior))
-        return maximise(fixed[0], link, fixed[1], first, jnp.asarray(tolerance, wins.dtype)).scores
+        usual = better_start(fixed[0], link, fixed[1], first)
+        return maximise(fixed[0], link, fixed[1], usual, jnp.asarray(tolerance, wins.dtype)).scores
 
     def solve_linear(function: Callable[[Scores], Scores], vector: Scores) -> Scores:
         return jnp.linalg.solve(jax.jacfwd(function)(vector), vector)
@@ -260,7 +277,7 @@ def btl_scores_of_many(
 
     Args:
       wins: one matrix of wins per data set (N, K, K).
-      start: scores to start from, per data set (N, K); None starts from the wins and losses.
+      start: scores to start from, per data set (N, K), as for `fit_btl`.
       prior: precision of a Gaussian prior on the scores; 0 means none.
       tolerance: largest error of a score, as the solver estimates it.
       link: the pairwise model; None means BTL.
@@ -279,6 +296,8 @@ def btl_scores_of_many(
     number = functools.partial(jnp.asarray, dtype=wins.dtype)
 
     def one(job: tuple[Float[Array, "K K"], Scores | None]) -> Solution:
-        return maximise(WinMatrix(wins=job[0]), link, number(prior), job[1], number(tolerance))
+        data = WinMatrix(wins=job[0])
+        start = better_start(data, link, number(prior), job[1])
+        return maximise(data, link, number(prior), start, number(tolerance))
 
     return jax.lax.map(one, (wins, start), batch_size=20)

@@ -108,6 +108,18 @@ def rough_scores(wins: Float[AnyArray, "K"], losses: Float[AnyArray, "K"]) -> Sc
     return jnp.log((wins + 0.5) / (losses + 0.5))
 
 
+def better_start(data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None) -> Scores:
+    """The start, or `rough_scores` where they are likelier: where the likelihood is flat, steps lead nowhere."""
+    usual = rough_scores(*data.totals)
+    if start is None:
+        return usual
+
+    def log_posterior(scores: Scores) -> Float[Array, ""]:
+        return data.log_likelihood(link, scores) - prior / 2 * jnp.vdot(scores, scores)
+
+    return jnp.where(log_posterior(start) >= log_posterior(usual), start, usual)
+
+
 def lbfgs(
     data: WinMatrix | EdgeList, link: Link, prior: Float[Array, ""], start: Scores | None, tolerance: Float[Array, ""]
 ) -> Solution:

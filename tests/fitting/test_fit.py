@@ -80,6 +80,43 @@ def test_bad_arguments():
         jr.fit_btl(data).intervals(95)
 
 
+GOOD = np.array([[0.0, 8, 6], [2, 0, 7], [4, 3, 0]])
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.1])
+@pytest.mark.parametrize("start", [[500.0, 0, 0], [-1e6, 1e6, 0], [0, 0, 1e300], [0.1, 0.2, -0.3]])
+def test_a_start_that_leads_nowhere_is_dropped(start, prior):
+    """From where the likelihood is flat, no step leads back."""
+    data = jr.Comparisons.from_matrix(GOOD)
+    for fitter in (jr.fit_btl, jr.fit_thurstone):
+        expected = fitter(data, prior=prior)
+        found = fitter(data, prior=prior, start=start)
+        assert found.converged
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-8)
+    with enable_x64(True):
+        wins, expected = jnp.asarray(GOOD), jr.btl_scores(GOOD, prior=prior)
+        np.testing.assert_allclose(jr.btl_scores(wins, prior=prior, start=start), expected, atol=1e-8)
+        many = jr.btl_scores_of_many(wins[None], jnp.asarray([start]), prior=prior)
+        np.testing.assert_allclose(many.scores[0], expected, atol=1e-4)
+
+
+def test_a_chain_from_a_start_that_leads_nowhere():
+    """Newton's method on a band alone, without L-BFGS before it."""
+    chain = np.arange(4_000)
+    data = jr.Comparisons.from_pairs([*chain[:-1], *chain[1:]], [*chain[1:], *chain[:-1]])
+    found = jr.fit_btl(data, start=np.where(chain == 7, 500.0, 0))
+    assert found.converged
+    assert found.passes == 0
+    np.testing.assert_allclose(found.scores, 0, atol=1e-8)
+
+
+def test_a_fit_that_does_not_converge_warns():
+    with pytest.warns(RuntimeWarning, match=r"the fit did not converge after \d+ gradients .*: scores may be off by"):
+        found = jr.fit_btl(jr.Comparisons.from_matrix(GOOD), tolerance=1e-300)
+    assert not found.converged
+    assert "did not converge" in jr.diagnostics.caveats(found)[0]
+
+
 def test_standard_errors_by_hand():
     """Two items, a wins and b losses: the gap's information is n p (1-p), and a centred score is half the gap."""
     fit = jr.fit_btl(jr.Comparisons.from_matrix([[0, 30], [10, 0]]))

@@ -63,18 +63,6 @@ def small_list(given, size):
     )
 
 
-def test_a_fit_that_did_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(solver, "MAX_GRADIENTS", 1)
-    monkeypatch.setattr(solver, "MAX_NEWTON_STEPS", 0)
-    for program in (fit_room._lbfgs, fit_room._newton):
-        program.clear_cache()
-    fit = jr.fit_btl(comparisons("random", 20, 400))
-    for program in (fit_room._lbfgs, fit_room._newton):
-        program.clear_cache()
-    assert not fit.converged
-    assert fit.error > 1e-9
-
-
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_loose_tolerance_is_kept_too(graph):
     """Each answer is then worked out in 32 bit; on a badly connected graph the estimate of the error is a rough one."""
