@@ -1,25 +1,27 @@
 """A file of finished trials that survives a kill at any moment: an SQLite database with one row per trial.
 
-One table, `trials`: instance, trial, then one column for each field of `Runs`; single numbers are kept as such, arrays
-as the bytes of their rows. While it is open, no second process can write to it.
+One table, `trials`: instance, trial, one column for each field of `Runs`, and a checksum of the row; single numbers are
+kept as such, arrays as the bytes of their rows. While it is open, no second process can write to it.
 """
 
 import sqlite3
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
+"""Of the tables."""
 
 
 class ResultsFile:
     """Rows of finished trials.
 
     Attributes:
-      rows: instance and trial of every row that the file held when it was opened, and their results.
+      rows: instance and trial of every undamaged row that the file held when it was opened, and their results.
     """
 
     def __init__(self, path: str | Path, fingerprint: str, row_shapes: dict[str, tuple[tuple[int, ...], Any]]):
@@ -45,18 +47,22 @@ class ResultsFile:
             columns = ", ".join(f'"{column}"' for column in self._shapes)
             run("CREATE TABLE simulation (version INTEGER, fingerprint TEXT)")
             run("INSERT INTO simulation VALUES (?, ?)", (VERSION, fingerprint))
-            run(f"CREATE TABLE trials (instance INTEGER, trial INTEGER, {columns}, PRIMARY KEY (instance, trial))")
+            rows = f"instance INTEGER, trial INTEGER, {columns}, checksum INTEGER"
+            run(f"CREATE TABLE trials ({rows}, PRIMARY KEY (instance, trial))")
         elif tables != {"simulation", "trials"}:
             raise ValueError(f"resume_file must be a file that simulate wrote, got {name}, another database")
         found = run("SELECT version, fingerprint FROM simulation").fetchone()
         if found != (VERSION, fingerprint):
-            rule = "must belong to the same simulation (key, settings, budget, precision)"
+            rule = (
+                "must belong to the same simulation (key, settings, budget, precision, version of the package's trials)"
+            )
             raise ValueError(f"resume_file {rule}, got {name} of another one")
         run("COMMIT")
 
     def _read(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         columns = ", ".join(f'"{column}"' for column in self._shapes)
-        rows = self._connection.execute(f"SELECT instance, trial, {columns} FROM trials").fetchall()
+        stored = self._connection.execute(f"SELECT instance, trial, {columns}, checksum FROM trials")
+        rows = [row for *row, checksum in stored if checksum == _checksum(row)]
         instance, trial, *fields = zip(*rows, strict=True) if rows else [()] * (2 + len(self._shapes))
         results = {}
         for (name, (shape, kind)), values in zip(self._shapes.items(), fields, strict=True):
@@ -72,8 +78,8 @@ class ResultsFile:
             else np.asarray(results[name]).tolist()
             for name, (shape, kind) in self._shapes.items()
         ]
-        marks = ", ".join("?" * (2 + len(fields)))
-        rows = zip(instance.tolist(), trial.tolist(), *fields, strict=True)
+        marks = ", ".join("?" * (3 + len(fields)))
+        rows = [(*row, _checksum(row)) for row in zip(instance.tolist(), trial.tolist(), *fields, strict=True)]
         with _explained(self.path):
             self._connection.execute("BEGIN")
             self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({marks})", rows)
@@ -82,6 +88,12 @@ class ResultsFile:
     def close(self) -> None:
         """Close the file and give up its lock."""
         self._connection.close()
+
+
+def _checksum(row: Iterable[Any]) -> int:
+    """Of a row's place and its results: a bit that flipped on disk must not become a result."""
+    cells = [int(cell) if isinstance(cell, bool) else cell for cell in row]
+    return zlib.crc32(b"|".join(cell if isinstance(cell, bytes) else repr(cell).encode() for cell in cells))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from jaxrank.core.protocol import Algorithm, Environment
 from jaxrank.simulation.lanes import AXIS, split_settings
 from jaxrank.simulation.results_file import ResultsFile
 from jaxrank.simulation.setting import prepare
-from jaxrank.simulation.trial import Run
+from jaxrank.simulation.trial import TRIALS_VERSION, Run
 from jaxrank.simulation.workers import JobQueue, Task, run_workers
 
 
@@ -117,11 +117,12 @@ def simulate(
       environment: answers them. A leading axis on any of its numbers is the same instance axis.
       num_trials: trials per instance.
       max_samples: budget of a trial; a trial that spends it has `done == False`.
-      record_at: increasing sample budgets at which the order is recorded on the way.
+      record_at: increasing sample budgets at which the order is recorded on the way; above `max_samples` it is that at
+        the end.
       resume_file: a file (an SQLite database) that keeps finished trials, so that the same call resumes where a killed
-        process stopped; a later call may ask for more trials.
+        process stopped; a later call may ask for more trials. Rows that were damaged on disk are computed anew.
       mesh: devices to shard the lanes over; by default all devices of this process.
-      num_lanes: trials under way at once; by default as `default_lanes` says.
+      num_lanes: trials under way at once; by default 64 per core or device, fewer for many items or few trials.
       chunk_rounds: rounds between two checks for finished trials; by default adaptive (`workers.next_rounds`).
       progress: show a bar with rate and remaining time; by default only on a terminal. A string is its label, in place
         of the algorithm's name.
@@ -144,14 +145,10 @@ def simulate(
     mine = np.arange(jax.process_index(), num_jobs, jax.process_count())
 
     num_workers = _num_workers(mesh)
-    if num_lanes is None:
-        num_lanes = default_lanes(len(mine), algorithm.num_items, num_workers * mesh.size)
-    else:
-        num_lanes = checks.whole("num_lanes", num_lanes, low=1)
-    share = mesh.size * max(1, -(-num_lanes // (num_workers * mesh.size)))
+    lanes = share_of_lanes(len(mine), algorithm.num_items, num_workers * mesh.size, num_lanes)
     if chunk_rounds is not None:
         chunk_rounds = checks.whole("chunk_rounds", chunk_rounds, low=1)
-    task = Task(key, num_trials, program, plan, marks, int(limit), share, chunk_rounds)
+    task = Task(key, num_trials, program, plan, marks, int(limit), mesh.size * lanes, chunk_rounds)
     # Trial by trial, all instances of one before the next: an interrupt then leaves whole trials.
     queue = JobQueue(mine[np.argsort(mine % num_trials, kind="stable")], num_jobs, task.row_shapes())
     file = None if resume_file is None else _open_file(resume_file, queue, task, mine)
@@ -159,7 +156,8 @@ def simulate(
         label = progress if isinstance(progress, str) else type(algorithm).__name__
         # None leaves it to tqdm, which shows a bar on a terminal only.
         disable = not progress if isinstance(progress, bool) else None
-        run_workers(queue, task, num_workers, file, {"desc": label, "disable": disable})
+        taken_up = f"{queue.num_finished} from {resume_file}" if queue.num_finished else ""
+        run_workers(queue, task, num_workers, file, {"desc": label, "disable": disable, "postfix": taken_up})
     finally:
         if file is not None:
             file.close()
@@ -168,16 +166,19 @@ def simulate(
     return _results(queue, marks, num_instances, num_trials)
 
 
-def default_lanes(num_jobs: int, num_items: int, num_shares: int) -> int:
-    """How many lanes to use in all.
+def share_of_lanes(num_jobs: int, num_items: int, num_shares: int, num_lanes: int | None) -> int:
+    """How many lanes each core or device gets; `num_lanes` in all, if given.
 
-    Fewer than 64 lanes per share leave a CPU's vector units half idle, more gain nothing there and make the wait for
-    the last trials longer. Many items fill the vector units by themselves, and 2^16 numbers per array the cache.
+    Fewer than 64 leave a CPU's vector units half idle, more gain nothing there and make the wait for the last trials
+    longer. Many items fill the vector units by themselves, and 2^16 numbers per array the cache. Where there are fewer
+    jobs, as many lanes as jobs, rounded up to a power of two: not another program for every small number of trials.
     """
-    best = max(1, min(64, 2**16 // num_items))
-    share = -(-num_jobs // num_shares)
-    # A few lanes short of 64 take longer than 64 of which some are idle.
-    return num_shares * (best if share > best // 2 else share)
+    if num_lanes is None:
+        share = max(1, min(64, 2**16 // num_items))
+    else:
+        share = -(-checks.whole("num_lanes", num_lanes, low=1) // num_shares)
+    jobs = max(1, -(-num_jobs // num_shares))
+    return min(share, 1 << (jobs - 1).bit_length())
 
 
 def _num_workers(mesh: Mesh) -> int:
@@ -189,7 +190,9 @@ def _num_workers(mesh: Mesh) -> int:
 
 
 def _check_record_at(record_at: Sequence[int]) -> np.ndarray:
-    marks = np.asarray([checks.whole("record_at", mark, low=1) for mark in record_at], int)
+    given = [checks.whole("record_at", mark, low=1) for mark in record_at]
+    checks.require(max(given, default=1) < 2**63, "record_at", "must be below 2^63", given)
+    marks = np.asarray(given, np.int64)
     checks.require(bool((np.diff(marks) > 0).all()), "record_at", "must be strictly increasing", marks.tolist())
     return marks
 
@@ -197,7 +200,14 @@ def _check_record_at(record_at: Sequence[int]) -> np.ndarray:
 def _open_file(path: str | Path, queue: JobQueue, task: Task, mine: np.ndarray) -> ResultsFile:
     """The file of finished trials, with those it already holds handed in."""
     generator = str(jax.random.key_impl(task.key))
-    settings = (str(task.plan.treedef), task.plan.is_stacked, task.limit, jnp.result_type(float), generator)
+    settings = (
+        TRIALS_VERSION,
+        str(task.plan.treedef),
+        task.plan.is_stacked,
+        task.limit,
+        jnp.result_type(float),
+        generator,
+    )
     digest = hashlib.sha256(repr(settings).encode())
     digest.update(task.marks.tobytes() + np.asarray(jax.random.key_data(task.key)).tobytes())
     for leaf in (*task.program.shared, *task.program.stacked):

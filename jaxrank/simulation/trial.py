@@ -8,6 +8,10 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jaxrank.core import prng
 from jaxrank.core.protocol import Algorithm
 
+TRIALS_VERSION = 2
+"""To be raised with every change of the package by which a trial asks other questions or gets other answers: results
+files of the version before are then refused, in place of mixing two kinds of trials."""
+
 
 class Run(NamedTuple):
     """Result of one trial.

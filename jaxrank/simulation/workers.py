@@ -186,7 +186,8 @@ class RecordedOrders:
 
     def __init__(self, task: Task, num_items: int, dtype: Any):
         self._budgets = task.marks
-        self._targets = np.append(task.marks, task.limit)
+        # A mark above the budget is reached at the end.
+        self._targets = np.minimum(np.append(task.marks, task.limit), task.limit)
         self._passed = np.zeros(task.width, int)
         self._orders = np.zeros((task.width, len(task.marks), num_items), dtype)
 

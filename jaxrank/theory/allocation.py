@@ -87,8 +87,8 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, A
     information, samples, price = primals
     if information.dtype.itemsize < 8:
         raise ValueError(
-            "means must have 64 bits to differentiate characteristic_time, whose multipliers are too rough in 32: call "
-            f"jax.config.update('jax_enable_x64', True) first, got {information.dtype}"
+            "means must have 64 bits to differentiate characteristic_time, whose multipliers are too rough in 32: set "
+            f"JAX's option jax_enable_x64 first, got {information.dtype}"
         )
     return _smallest_sum(information, samples, price), -jnp.vdot(price, tangents[0])
 

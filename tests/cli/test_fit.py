@@ -81,7 +81,9 @@ def test_labels_with_dollars_foreign_letters_and_escape_codes(tmp_path):
     assert plot.stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("command", [("fit",), ("plan", "--clusters", 2, "--epsilon", 0.3, "--trials", 10, "--answers")])
+@pytest.mark.parametrize(
+    "command", [("fit",), ("plan", "--clusters", 2, "--epsilon", 0.3, "--trials", 10, "--answers")]
+)
 def test_a_fit_that_does_not_converge_is_said_once(command, answers, monkeypatch):
     monkeypatch.setattr("jaxrank.fit_btl", functools.partial(jr.fit_btl, tolerance=1e-300))
     done = call(*command, answers)

@@ -9,6 +9,7 @@ import pytest
 
 import jaxrank as jr
 from jaxrank.simulation import lanes
+from jaxrank.simulation import simulate as engine
 from jaxrank.simulation.results_file import ResultsFile
 
 pytestmark = pytest.mark.once
@@ -58,6 +59,49 @@ def test_a_growing_file_of_stacked_instances(tmp_path):
 
     both(5, resume_file=tmp_path / "trials")
     chex.assert_trees_all_equal(both(9, resume_file=tmp_path / "trials"), both(9))
+
+
+def test_a_flipped_bit_never_becomes_a_result(tmp_path, whole):
+    path = tmp_path / "trials"
+    simulate(resume_file=path)
+    good, outcomes = path.read_bytes(), []
+    for place in np.linspace(200, len(good) - 1, 60, dtype=int):
+        damaged = bytearray(good)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        try:
+            chex.assert_trees_all_equal(simulate(resume_file=path), whole)
+            outcomes.append("right")
+        except ValueError as error:
+            outcomes.append(str(error))
+    assert all(outcome == "right" or "resume_file must" in outcome for outcome in outcomes)
+    assert outcomes.count("right") > 30
+
+
+def test_a_damaged_row_is_computed_anew(tmp_path, whole):
+    path = tmp_path / "trials"
+    simulate(resume_file=path)
+    for damage in ("means = zeroblob(20)", "samples = samples + 1", "trial = 1000", "pulls = NULL", "done = 1 - done"):
+        with sqlite3.connect(path) as database:
+            assert database.execute(f"UPDATE trials SET {damage} WHERE trial = 7").rowcount == 1
+        database.close()
+        chex.assert_trees_all_equal(simulate(resume_file=path), whole)
+
+
+def test_a_file_of_other_trials_is_refused(tmp_path, monkeypatch):
+    """A version of the package by which trials differ must not add to it."""
+    simulate(resume_file=tmp_path / "trials", num_trials=3)
+    monkeypatch.setattr(engine, "TRIALS_VERSION", 10**6)
+    with pytest.raises(ValueError, match=r"resume_file must belong .*version of the package's trials"):
+        simulate(resume_file=tmp_path / "trials")
+
+
+def test_what_was_taken_up_is_said_beside_the_bar(tmp_path, monkeypatch):
+    said, run_workers = [], engine.run_workers
+    monkeypatch.setattr(engine, "run_workers", lambda *rest: said.append(rest[-1]["postfix"]) or run_workers(*rest))
+    for trials in (3, 5):
+        simulate(resume_file=tmp_path / "trials", num_trials=trials, progress=True)
+    assert said == ["", f"3 from {tmp_path / 'trials'}"]
 
 
 def test_a_results_file_of_another_simulation_is_refused(tmp_path):

@@ -86,6 +86,26 @@ def test_orders_are_recorded_at_the_first_round_that_reaches_them(key):
         np.testing.assert_array_equal(curve.recorded_orders[trial, :3], seen)
 
 
+@pytest.mark.parametrize("budget", [None, 60])
+def test_marks_above_the_budget_have_the_order_at_the_end(key, budget):
+    """Beyond what 32-bit counts can hold, too."""
+    arms, marks = jr.BernoulliArms(means=MEANS), [30, 2**30 + 7, 2**31, 2**40]
+    runs = jr.simulate(key, jr.LUCBRank(**EASY), arms, num_trials=8, record_at=marks, max_samples=budget)
+    assert runs.record_at.tolist() == marks
+    for place in (1, 2, 3):
+        np.testing.assert_array_equal(runs.recorded_orders[:, place], runs.order)
+    assert runs.samples.max() <= (budget or 10**6)
+
+
+def test_more_lanes_than_trials_cost_nothing(key, monkeypatch):
+    arms, widths = jr.BernoulliArms(means=MEANS), []
+    fill = lanes.fill
+    monkeypatch.setattr(lanes, "fill", lambda job, *rest: widths.append(job.shape) or fill(job, *rest))
+    many = jr.simulate(key, jr.LUCBRank(**EASY), arms, num_trials=20, num_lanes=100_000)
+    assert max(widths)[0] <= 32
+    chex.assert_trees_all_equal(many, jr.simulate(key, jr.LUCBRank(**EASY), arms, num_trials=20))
+
+
 def test_one_compilation_across_settings(key):
     compiled = lanes._jitted_chunk(cpu_kernel.compiler_options() is not None)
     compiled.clear_cache()

@@ -145,12 +145,15 @@ def test_chunks_grow_while_few_lanes_finish_and_shrink_when_many_do():
     assert workers.next_rounds(2**20, 0.0, 0.01) == 2**20
 
 
-def test_default_lanes():
-    assert engine.default_lanes(10**6, 15, 2) == 2 * 64
-    assert engine.default_lanes(70, 15, 2) == 2 * 64
-    assert engine.default_lanes(10, 15, 2) == 10
-    assert engine.default_lanes(10**6, 10**4, 2) == 2 * 6
-    assert engine.default_lanes(10**6, 10**6, 2) == 2
+def test_lanes_of_a_core_or_device():
+    assert engine.share_of_lanes(10**6, 15, 2, None) == 64
+    assert engine.share_of_lanes(70, 15, 2, None) == 64
+    assert engine.share_of_lanes(10, 15, 2, None) == 8
+    assert engine.share_of_lanes(10**6, 10**4, 2, None) == 6
+    assert engine.share_of_lanes(10**6, 10**6, 2, None) == 1
+    assert engine.share_of_lanes(1, 15, 2, None) == 1
+    assert engine.share_of_lanes(10**6, 15, 2, 7) == 4
+    assert engine.share_of_lanes(20, 15, 2, 100_000) == 16
 
 
 def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
