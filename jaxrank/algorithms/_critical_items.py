@@ -148,5 +148,7 @@ class ByConfidenceBounds(CriticalItems[S]):
         """The same, started from the bounds before; only changed items have new answers, if anything was asked."""
         threshold = self.threshold(answers, rounds)
         large = self.takes_any_questions or not self.design.single_pulls
-        bounds = tracked_bounds(before, answers.means, answers.pulls, threshold, self.family, changed, large)
+        # An item that is critical at several boundaries has an answer for each.
+        num_parts = 1 if large or self.sample_once else self.design.num_boundaries
+        bounds = tracked_bounds(before, answers.means, answers.pulls, threshold, self.family, changed, num_parts, large)
         return jax.tree.map(lambda new, old: jnp.where(asked[None], new, old), bounds, before)

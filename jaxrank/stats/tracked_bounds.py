@@ -46,6 +46,7 @@ def tracked_bounds(
     threshold: Float[Array, "#K *T"],
     family: Family,
     changed: Int[Array, "B *T"],
+    num_parts: int,
     large_changes: bool,
 ) -> Bounds:
     """`bisected_bounds`, started from the bounds of the round before; only `changed` items have new answers.
@@ -53,7 +54,8 @@ def tracked_bounds(
     Between two rounds a bound hardly moves. The others' widths grow with the threshold, nearly as its square root, so
     that a single Newton step (three in 64 bit) is enough where bisection needs one per bit. A changed item takes one
     more, or three more with `large_changes`: several answers at once, or a threshold of its own that jumps with its
-    answers. Every result is on the outer side, a few roundings from that of bisection.
+    answers. An item that is listed in several of the `num_parts` equal parts of `changed`, once in each, has an answer
+    for each, and takes a step for each. Every result is on the outer side, a few roundings from that of bisection.
     """
     if not isinstance(family, NewtonBounds):
         return bisected_bounds(mean, pulls, threshold, family)
@@ -66,12 +68,17 @@ def tracked_bounds(
         jnp.minimum(up * growth, (up + (family.high - mean)) / 2),
     )
     steps = STEPS_FOR_LARGE_CHANGES if large_changes else STEPS_FOR_CHANGED
-    if 2 * changed.shape[0] > mean.shape[0]:
+    if num_parts == 1 and 2 * changed.shape[0] > mean.shape[0]:
         widths = _newton(steps, widths, mean, level, family)
     else:
-        down, up, mean_of, level_of_changed = (gather(table, changed) for table in (*widths, mean, level))
-        fresh = _newton(steps, (down, up), mean_of, level_of_changed, family)
-        widths = set_rows(widths[0], changed, fresh[0]), set_rows(widths[1], changed, fresh[1])
+        for part in jnp.split(changed, num_parts):
+            down, up, mean_of, level_of_part = (gather(table, part) for table in (*widths, mean, level))
+            if num_parts > 1:
+                count = jnp.maximum(gather(pulls, part), 2).astype(mean.dtype)
+                shrink = jnp.sqrt(1 - 1 / count)  # a width goes nearly as the inverse of the root of the pulls
+                down, up = down * shrink, up * shrink
+            fresh = _newton(steps, (down, up), mean_of, level_of_part, family)
+            widths = set_rows(widths[0], part, fresh[0]), set_rows(widths[1], part, fresh[1])
     down, up = _newton(STEPS_FOR_ALL[mean.dtype.itemsize], widths, mean, level, family)
     down, up = family.newton_bound_down(mean, level, down), family.newton_bound_up(mean, level, up)
     return Bounds(

@@ -139,6 +139,45 @@ def test_tracked_and_bisected_bounds_make_the_same_pulls(options, key, experimen
     np.testing.assert_array_equal(tracked.order, bisected.order)
 
 
+SIX = {"num_items": 6, "boundaries": jr.complete(), "epsilon": 0.15, "alpha": 1.5, "delta": 0.01}
+NEIGHBOURS = {"num_items": 40, "boundaries": (5, 6, 7, 8), "epsilon": 0.1, "delta": 1e-6, "variant": "provable"}
+COINCIDING = {
+    "six in full order": (SIX, jr.BernoulliArms(means=np.array([0.95, 0.8, 0.6, 0.4, 0.15, 0.02])), 60),
+    "small tiers": (
+        {"num_items": 9, "boundaries": (2, 3, 4), "epsilon": 0.1, "delta": 0.1},
+        jr.BernoulliArms(means=np.linspace(0.9, 0.1, 9)),
+        2_000,
+    ),
+    "pentiles": (
+        {"num_items": 20, "boundaries": jr.quantiles(5), "epsilon": 0.05, "delta": 0.1},
+        jr.Duels.btl(np.linspace(3, 0, 20)),
+        2_000,
+    ),
+    "neighbouring boundaries": (NEIGHBOURS, jr.BernoulliArms(means=np.linspace(1, 0, 40)), 2_000),
+    "Poisson": (
+        {"num_items": 6, "boundaries": (2, 3, 4), "epsilon": 0.1, "delta": 0.1, "family": jr.Poisson()},
+        jr.PoissonArms(means=np.linspace(3, 0.1, 6)),
+        1_000,
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COINCIDING)
+def test_tracked_bounds_where_critical_items_coincide(name, key):
+    """An item that is critical at several boundaries has several answers in a round, and its bounds move further."""
+    settings, environment, most = COINCIDING[name]
+    precisions = (True, False) if most < 100 else (True,)
+    for wide in precisions:
+        with enable_x64(wide):
+            tracked, bisected = (
+                jr.simulate(key, jr.LUCBRank(**settings, bounds=bounds), environment, 500, max_samples=most).pulls
+                for bounds in ("tracked", "bisection")
+            )
+        assert (tracked != bisected).any(axis=-1).sum() == 0
+
+
 def hand_state(pulls, sums, priority, algorithm, rounds):
     """The state that `tell` computes from given counts: one more answer to item 0 completes them."""
     sums, pulls = np.asarray(sums, float), np.asarray(pulls)
@@ -147,15 +186,16 @@ def hand_state(pulls, sums, priority, algorithm, rounds):
         pulls=jnp.asarray(pulls - (np.arange(len(pulls)) == 0)),
         sums=jnp.asarray(sums - (np.arange(len(sums)) == 0), float),
     )
+    threshold = algorithm.threshold(before, jnp.asarray(rounds - 1))
     state = state._replace(
         tally=before,
         rank=ranks.ranks(before.means, jnp.asarray(priority, state.priority.dtype)),
         priority=jnp.asarray(priority, state.priority.dtype),
         rounds=jnp.asarray(rounds - 1),
         bounds=Bounds(
-            lower=jr.kl_lower(before.means, before.pulls, 20.0),
-            upper=jr.kl_upper(before.means, before.pulls, 20.0),
-            threshold=jnp.asarray([20.0]),
+            lower=jr.kl_lower(before.means, before.pulls, threshold),
+            upper=jr.kl_upper(before.means, before.pulls, threshold),
+            threshold=threshold,
         ),
     )
     width = 2 * len(algorithm.boundaries) * algorithm.pulls_per_item

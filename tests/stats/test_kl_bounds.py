@@ -138,7 +138,7 @@ def test_tracked_bounds_follow_bisection_through_a_run():
 
     def step(bounds, inputs):
         means, pulls, beta, asked = inputs
-        bounds = tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), asked, large_changes=False)
+        bounds = tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), asked, num_parts=1, large_changes=False)
         return bounds, bounds
 
     start = Bounds(jnp.zeros(8), jnp.ones(8), beta[0])
@@ -164,7 +164,7 @@ def test_newton_is_outside_from_any_guess_and_soon_close():
     exact = np.asarray(kl_lower(means, pulls, beta), float), np.asarray(kl_upper(means, pulls, beta), float)
     bounds = Bounds(*jnp.asarray(rng.uniform(0, 1, (2, 3000)), float), beta)
     everyone = jnp.arange(3000)
-    step = jax.jit(lambda bounds: tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), everyone, False))
+    step = jax.jit(lambda bounds: tracked_bounds(bounds, means, pulls, beta, jr.Bernoulli(), everyone, 1, False))
     for _ in range(8):
         bounds = step(bounds)
         assert (np.asarray(bounds[0], float) <= exact[0] + 2 * UNIT).all()

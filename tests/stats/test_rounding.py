@@ -46,11 +46,12 @@ def on_first_axis(function):
     return call
 
 
-def bounds_after(family, mean, pulls, threshold):
+def bounds_after(family, mean, pulls, threshold, num_parts=1):
     """Tracked bounds, from those of one pull and a little less of everything before."""
     before = tracked_bounds.bisected_bounds(mean * 0.97, pulls, threshold * 0.98, family)
-    everyone = jnp.zeros((1, *mean.shape[1:]), int)
-    return tracked_bounds.tracked_bounds(before, mean, pulls + 1, threshold, family, everyone, True)
+    listed = jnp.zeros((num_parts, *mean.shape[1:]), int)
+    answers = mean, pulls + num_parts
+    return tracked_bounds.tracked_bounds(before, *answers, threshold, family, listed, num_parts, num_parts == 1)
 
 
 def functions():
@@ -71,6 +72,10 @@ def functions():
         yield (
             f"tracked_bounds, {name}",
             on_first_axis(lambda a, n, b, m, t, family=family: bounds_after(family, a, n, t)),
+        )
+        yield (
+            f"tracked_bounds of several answers, {name}",
+            on_first_axis(lambda a, n, b, m, t, family=family: bounds_after(family, a, n, t, 2)),
         )
 
         def log_evidence(a, n, b, m, t, family=family):
