@@ -28,6 +28,9 @@ def fit(
     outcomes: inputs.Outcomes = None,
     skip_self: inputs.SkipSelf = False,
     matrix: inputs.Matrix = False,
+    transpose: inputs.Transpose = False,
+    answers_per_pair: inputs.AnswersPerPair = None,
+    labels: inputs.Labels = None,
     header: inputs.Header = None,
     delimiter: inputs.Delimiter = None,
     encoding: inputs.Encoding = None,
@@ -48,8 +51,9 @@ def fit(
             raise ValueError(f"model must be btl or thurstone, got {model!r}")
         if top is not None and top < 1:
             raise ValueError(f"top must be at least 1, got {top}")
-        inputs.check_outputs({"answers": answers}, out=out, plot=plot, force=force)
+        inputs.check_outputs({"answers": answers, "labels": labels}, out=out, plot=plot, force=force)
         reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
+        reading |= {"transpose": transpose, "answers_per_pair": answers_per_pair, "labels": inputs.labels_in(labels)}
         data, notes = read(answers, columns, outcomes, prior, largest_group, **reading, encoding=encoding)
 
         import numpy as np
@@ -143,6 +147,7 @@ def _report(fitted: Any, points: Any, tiers: Any, level: float, notes: list[str]
         "num_items": data.num_items,
         "answers": data.total,
         "ties": data.ties,
+        "direction": data.in_words(),
         "boundaries": None if points is None else list(points),
         "converged": fitted.converged,
         "error": fitted.error,
@@ -171,6 +176,7 @@ def _table(report: dict[str, Any], top: int | None) -> str:
         f"{name} scores ({report['scale']}{prior}) of {report['num_items']} items, {report['answers']:,.0f} answers"
         f"{ties}; {report['solver']}, log-likelihood {report['log_likelihood']:,.1f}"
     )
+    lines.append(f"read so that {inputs.printable(report['direction'])}")
     if report["goodness_of_fit"] is not None:
         lines.append(f"fit of the model: {report['goodness_of_fit']['in_words']}")
     shown = report["items"][:top]

@@ -39,6 +39,12 @@ Outcomes = Annotated[
 ]
 SkipSelf = Annotated[bool, typer.Option("--skip-self", help="Leave out rows that compare an item with itself.")]
 Matrix = Annotated[bool, typer.Option("--matrix", help="The file is a matrix of how often each row beat each column.")]
+Transpose = Annotated[bool, typer.Option("--transpose", help="In the matrix, columns beat rows.")]
+AnswersPerPair = Annotated[
+    float | None,
+    typer.Option(help="The matrix holds shares of wins, and every pair had this many answers."),
+]
+Labels = Annotated[str | None, typer.Option(help="A file with the names of the matrix's items, one per line.")]
 Header = Annotated[bool | None, typer.Option(help="Whether the first row names the columns; detected if not given.")]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates columns: a character, tab or space; detected if not given.")
@@ -103,6 +109,16 @@ def _flags(command: Callable[..., None]) -> dict[str, str]:
             if isinstance(option, typer.models.OptionInfo):
                 flags[name] = (option.param_decls or ("--" + name.replace("_", "-"),))[0]
     return flags | {name: flags[option] for name, option in ALIASES.items() if option in flags}
+
+
+def labels_in(path: str | None) -> list[str] | None:
+    """The lines of a file of names."""
+    if path is None:
+        return None
+    try:
+        return [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"labels must be a file of names, one per line, got {path!r}: {error}") from None
 
 
 def in_flags(message: str, command: Callable[..., None]) -> str:

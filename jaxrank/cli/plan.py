@@ -39,6 +39,9 @@ def plan(
     outcomes: inputs.Outcomes = None,
     skip_self: inputs.SkipSelf = False,
     matrix: inputs.Matrix = False,
+    transpose: inputs.Transpose = False,
+    answers_per_pair: inputs.AnswersPerPair = None,
+    labels: inputs.Labels = None,
     header: inputs.Header = None,
     delimiter: inputs.Delimiter = None,
     encoding: inputs.Encoding = None,
@@ -56,7 +59,8 @@ def plan(
     """
     with inputs.report_errors(plan):
         inputs.only_one(means=means, scores=scores, answers=answers, items=items)
-        inputs.check_outputs({"means": means, "scores": scores, "answers": answers}, out=out, plot=plot, force=force)
+        sources = {"means": means, "scores": scores, "answers": answers, "labels": labels}
+        inputs.check_outputs(sources, out=out, plot=plot, force=force)
         inputs.checked_seed(seed)
         alpha = inputs.alpha_of(algorithm, alpha)
         if algorithm is inputs.Ranking.GAPS:
@@ -81,6 +85,7 @@ def plan(
 
         jr.keep_compiled_programs()
         reading = {"skip_self": skip_self, "matrix": matrix, "header": header, "delimiter": delimiter}
+        reading |= {"transpose": transpose, "answers_per_pair": answers_per_pair, "labels": inputs.labels_in(labels)}
         pilot = {"prior": prior, "columns": columns, "outcomes": outcomes, "largest_group": largest_group, **reading}
         environment, source, notes = _instance(means, scores, answers, items, {**pilot, "encoding": encoding})
         result = jr.plan(environment, jr.paper.EXPERIMENT_1_BOUNDARIES if points is None else points, **settings)
@@ -152,7 +157,7 @@ def _from_pilot(answers: str, options: dict[str, Any]) -> tuple[Any, str, list[s
     if prior > 0:
         notes.append(f"scores fitted with a prior of precision {prior:g}")
     source = f"BTL scores fitted to {data.total:,.0f} answers about {data.num_items} items in {answers}, duels"
-    return jr.Duels.btl(fitted.scores), source, notes
+    return jr.Duels.btl(fitted.scores), f"{source}, read so that {data.in_words()}", notes
 
 
 def _report(result: "Plan", source: str, notes: list[str], price: float | None, alpha: float | None, seed: int):

@@ -44,18 +44,29 @@ class Comparisons(Subsets):
     """
 
     @classmethod
-    def from_matrix(cls, wins: Float[ArrayLike, "K K"], labels: Sequence[Any] | None = None) -> Self:
-        """Make it from a matrix of wins.
+    def from_matrix(
+        cls,
+        wins: Float[ArrayLike, "K K"],
+        labels: Sequence[Any] | None = None,
+        *,
+        transpose: bool = False,
+        answers_per_pair: float | None = None,
+    ) -> Self:
+        """Make it from a matrix of wins, or of shares of wins.
 
         Args:
           wins: entry (i, j) is how often item i beat item j, at least 0; the diagonal must be 0.
           labels: name of every item; None takes "0", "1", ...
+          transpose: entry (i, j) is how often j beat i.
+          answers_per_pair: how many answers were given about each pair, for a matrix of shares, in which entries (i, j)
+            and (j, i) add up to 1 (or 100, or 1000) for every pair; the diagonal is then left out.
 
         Returns:
           The answers, one row for every entry above 0.
 
         Raises:
-          ValueError: if the matrix is not square, has a negative entry, or an item that meets itself.
+          ValueError: if the matrix is not square, has a negative entry, or an item that meets itself; if it seems to
+            hold shares and `answers_per_pair` is not given, or the other way round.
 
         Example:
           >>> answers = jr.Comparisons.from_matrix([[0, 3], [1, 0]])
@@ -66,6 +77,16 @@ class Comparisons(Subsets):
         square = wins.ndim == 2 and wins.shape[0] == wins.shape[1]
         checks.require(square, "wins", "must be a K x K matrix", f"shape {wins.shape}")
         checks.nonnegative("wins", wins)
+        wins = wins.T if transpose else wins
+        whole = total_of_shares(wins)
+        if answers_per_pair is not None:
+            checks.positive("answers_per_pair", answers_per_pair)
+            rule = "is for shares, where entries (i, j) and (j, i) add up to 1, 100 or 1000 for every pair"
+            checks.require(whole is not None, "answers_per_pair", rule, answers_per_pair)
+            wins = np.where(np.eye(len(wins), dtype=bool), 0, wins * (answers_per_pair / (whole or 1)))
+        elif whole is not None and (whole > 1 or (wins != np.round(wins)).any()):
+            rule = f"must hold counts, but all pairs add up to {whole:g}: they seem to be shares"
+            checks.fail("wins", f"{rule}; say how many answers each pair had (answers_per_pair)", f"{wins.max():g}")
         own = np.flatnonzero(np.diag(wins))
         if len(own):
             what = f"{wins[own[0], own[0]]:g} for item {own[0]}"
@@ -106,7 +127,7 @@ class Comparisons(Subsets):
         Args:
           records: dictionaries with the columns that `read` knows, such as `{"winner": "fox", "loser": "elk"}`.
           columns: meaning of columns with other names, as in `read`.
-          **options: `outcomes`, `skip_self`, `matrix` and `header`, as in `read`.
+          **options: all others of `read` that say what the table means.
 
         Returns:
           The answers.
@@ -127,7 +148,7 @@ class Comparisons(Subsets):
         Args:
           frame: a data frame with the columns that `read` knows.
           columns: meaning of columns with other names, as in `read`.
-          **options: `outcomes`, `skip_self`, `matrix` and `header`, as in `read`.
+          **options: all others of `read` that say what the table means.
 
         Returns:
           The answers.
@@ -149,6 +170,9 @@ class Comparisons(Subsets):
         outcomes: Mapping[str, str | int] | None = None,
         skip_self: bool = False,
         matrix: bool = False,
+        transpose: bool = False,
+        answers_per_pair: float | None = None,
+        labels: Sequence[Any] | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -166,6 +190,9 @@ class Comparisons(Subsets):
           skip_self: leave out rows that compare an item with itself; otherwise they raise `ValueError`.
           matrix: read the table as a matrix whose entry (i, j) is how often i beat j. A table whose first column
             repeats the header is read so in any case.
+          transpose: for a matrix whose entry (i, j) is how often j beat i.
+          answers_per_pair: for a matrix of shares, as in `from_matrix`.
+          labels: names of the items of a matrix, if the file has none.
           header: whether the first row names the columns; None decides by what the row contains.
           delimiter: what separates columns: one character, or tab or space by name; None finds it.
           encoding: such as utf-8; None finds it.
@@ -186,6 +213,7 @@ class Comparisons(Subsets):
           (('elk', 'fox'), [1.0, 3.0])
         """
         options = {"columns": columns, "outcomes": outcomes, "skip_self": skip_self, "matrix": matrix}
+        options |= {"transpose": transpose, "answers_per_pair": answers_per_pair, "labels": labels}
         table = tables.read_table(path, delimiter=delimiter, encoding=encoding, header=header)
         try:
             return cls._from_table(table, **options, header=header)
@@ -205,19 +233,47 @@ class Comparisons(Subsets):
         outcomes: Mapping[str, str | int] | None = None,
         skip_self: bool = False,
         matrix: bool = False,
+        transpose: bool = False,
+        answers_per_pair: float | None = None,
+        labels: Sequence[Any] | None = None,
         header: bool | None = None,
     ) -> Self:
         """The answers in a table, from whichever source."""
         found = None if columns or not (matrix or has_row_labels(table)) else find_matrix(table)
         if found is not None:
-            return cls.from_matrix(*found)
+            wins, names = found
+            names = names if labels is None else labels
+            return cls.from_matrix(wins, names, transpose=transpose, answers_per_pair=answers_per_pair)
         checks.require(not matrix, "the table", "must be square to be a matrix of wins", f"{len(table.names)} columns")
+        for name, value in (
+            ("transpose", transpose or None),
+            ("answers_per_pair", answers_per_pair),
+            ("labels", labels),
+        ):
+            checks.require(value is None, name, "is for a matrix of wins (matrix)", value)
         given = find_answers(table, columns, outcomes, skip_self, header)
         checks.require(len(given.winner) > 0, "answers", "must not be empty", "none")
         tied = given.tied if given.tied.any() else None
         made = cls.from_pairs(given.winner, given.loser, given.times, len(given.items), given.items)
         known = {"raters": given.rater, "rater_labels": given.raters, "tied": tied, "left_out": given.left_out}
         return dataclasses.replace(made, **known)
+
+    def in_words(self) -> str:
+        """Say who beat whom most often: whether answers were read the right way round.
+
+        Returns:
+          A sentence without its full stop.
+
+        Example:
+          >>> jr.Comparisons.from_matrix([[0, 3], [1, 0]], ["owl", "elk"]).in_words()
+          "'owl' beat 'elk' 3 times, and lost 1 time"
+        """
+        rows = self.added_up()
+        place = int(np.argmax(rows.row_weights))
+        first, second = rows.winners[place], rows.losers[place]
+        back = rows.row_weights[(rows.winners == second) & (rows.losers == first)].sum()
+        won, lost = (f"{count:,.6g} time{'' if count == 1 else 's'}" for count in (rows.row_weights[place], back))
+        return f"{self.labels[first]!r} beat {self.labels[second]!r} {won}, and lost {lost}"
 
     def save(self, path: str | Path) -> None:
         """Write the answers as CSV with the columns winner,loser,count[,rater], which `read` reads.
@@ -242,3 +298,17 @@ class Comparisons(Subsets):
             rows = zip(self.winners, self.losers, self.row_weights.tolist(), self.rater_names(), strict=True)
             for a, b, count, rater in rows:
                 writer.writerow([self.labels[a], self.labels[b], repr(float(count)), rater][: 3 + has_rater])
+
+
+SHARE_TOTALS = {1: 0.011, 100: 1.1, 1000: 1.1}
+"""What the two shares of a pair may add up to, and by how much they may miss it because both are rounded."""
+
+
+def total_of_shares(wins: Float[np.ndarray, "K K"]) -> float | None:
+    """What all pairs add up to, if it is the same for all of at least three, as it is for shares; None otherwise."""
+    totals = (wins + wins.T)[np.triu_indices(len(wins), 1)]
+    totals = totals[totals > 0]
+    if len(totals) < 3:
+        return None
+    near = (float(whole) for whole, slack in SHARE_TOTALS.items() if (np.abs(totals - whole) <= slack).all())
+    return next(near, None)

@@ -90,3 +90,25 @@ def test_a_fit_that_does_not_converge_is_said_once(command, answers, monkeypatch
     assert done.exit_code == 0, done.output
     assert done.output.count("did not converge: scores may be off by") == 1
     assert "RuntimeWarning" not in done.output
+
+
+def test_a_matrix_whose_columns_beat_rows(tmp_path):
+    shares = np.array([[0.5, 0.9, 0.95], [0.1, 0.5, 0.8], [0.05, 0.2, 0.5]])
+    table, names = tmp_path / "worse.csv", tmp_path / "names.txt"
+    np.savetxt(table, shares.T, delimiter=",")
+    names.write_text("homicide\narson\nvagrancy\n")
+    matrix = ("fit", table, "--matrix", "--labels", names)
+    done = call(*matrix)
+    assert done.exit_code == 2
+    assert "(--answers-per-pair)" in done.output
+    done = call(*matrix, "--answers-per-pair", 200, "--transpose")
+    assert done.exit_code == 0, done.output
+    assert "read so that 'homicide' beat 'vagrancy' 190 times, and lost 10 times" in done.output
+    report = json.loads(call(*matrix, "--answers-per-pair", 200, "--transpose", "--json").stdout)
+    assert [row["item"] for row in report["items"]] == ["homicide", "arson", "vagrancy"]
+    assert call(*matrix, "--answers-per-pair", 200, "--out", names, "--force").exit_code == 2
+    assert names.read_text().startswith("homicide")
+    done = call("fit", table, "--matrix", "--labels", tmp_path / "none.txt")
+    assert "--labels must be a file of names" in done.output
+    plan = call("plan", "--answers", *matrix[1:], "--answers-per-pair", 200, "--clusters", 3, "--trials", 5)
+    assert "read so that 'vagrancy' beat 'homicide'" in " ".join(plan.output.split()), plan.output

@@ -208,3 +208,34 @@ def test_real_files():
     assert (duels.num_items, duels.total) == (100, 7109)
     models = jr.Comparisons.read(DATA / "llmfao" / "llmfao.csv")
     assert (models.num_items, models.total, len(models.rater_labels)) == (59, 8931, 124)
+
+
+CRIMES = ["arson", "theft", "vagrancy", "fraud"]
+WORSE = np.array([[0, 12, 19, 15], [8, 0, 16, 11], [1, 4, 0, 6], [5, 9, 14, 0]])
+
+
+@pytest.mark.parametrize("whole", [1, 100, 1000])
+@pytest.mark.parametrize("digits", [2, 6])
+def test_shares_are_not_counts(whole, digits):
+    """Thurstone's kind of table: shares of judges, halves on the diagonal, columns that beat rows."""
+    shares = np.round(WORSE / 20 + np.eye(4) / 2, digits) * whole
+    with pytest.raises(ValueError, match=rf"must hold counts, but all pairs add up to {whole}: .*answers_per_pair"):
+        jr.Comparisons.from_matrix(shares)
+    for given, transpose in ((shares, False), (shares.T, True)):
+        read = jr.Comparisons.from_matrix(given, CRIMES, transpose=transpose, answers_per_pair=20)
+        np.testing.assert_allclose(read.matrix(), WORSE, atol=1e-9)
+        assert read.in_words() == "'arson' beat 'vagrancy' 19 times, and lost 1 time"
+
+
+def test_counts_are_not_shares():
+    for counts in (WORSE, np.triu(np.ones((5, 5)), 1), [[0, 60], [40, 0]], [[0, 0.25], [0.75, 0]]):
+        np.testing.assert_array_equal(jr.Comparisons.from_matrix(counts).matrix(), counts)
+    with pytest.raises(
+        ValueError, match=r"answers_per_pair is for shares, where .* add up to .* for every pair, got 20"
+    ):
+        jr.Comparisons.from_matrix(WORSE, answers_per_pair=20)
+    with pytest.raises(ValueError, match="answers_per_pair must be finite and above 0, got -1"):
+        jr.Comparisons.from_matrix(WORSE / 20, answers_per_pair=-1)
+    for name, value in (("transpose", True), ("answers_per_pair", 3), ("labels", ["a", "b"])):
+        with pytest.raises(ValueError, match=f"{name} is for a matrix of wins"):
+            jr.Comparisons.from_records([{"winner": "a", "loser": "b"}], **{name: value})
