@@ -1,6 +1,7 @@
 """Writes docs/reference.md from the docstrings: python docs/make_reference.py"""
 
 import dataclasses
+import functools
 import inspect
 import re
 import types
@@ -54,14 +55,24 @@ def public() -> Iterator[tuple[str, str, Any]]:
 
 
 def methods(cls: type) -> Iterator[tuple[str, Any]]:
-    """Documented public methods that the class itself defines, but for those that only say where to look."""
-    for name, value in vars(cls).items():
-        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-        if name.startswith("_") or not (inspect.isfunction(function) or isinstance(value, property)):
+    """Public methods that the class defines or has from a base that is not public.
+
+    One that fills in a method of a public base is described there, unless it has more than a line to say.
+    """
+    described = [base for base in cls.__mro__[1:] if any(base is thing for _, _, thing in public())]
+    seen = set()
+    for base in cls.__mro__:
+        if base in described or not base.__module__.startswith("jaxrank."):
             continue
-        text = inspect.getdoc(function) or ""
-        if len(text.splitlines()) > 1:
-            yield name, function
+        for name, value in vars(base).items():
+            function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            is_method = inspect.isfunction(function) or isinstance(value, property | functools.cached_property)
+            if name.startswith("_") or not is_method or name in seen:
+                continue
+            seen.add(name)
+            text = inspect.getdoc(function) or ""
+            if len(text.splitlines()) > 1 or (text and not any(name in vars(base) for base in described)):
+                yield name, function
 
 
 def signature(name: str, thing: Any) -> str:
@@ -107,7 +118,7 @@ def page() -> str:
             lines.append(f"### {signature(name, thing)}\n\n{markdown(inspect.getdoc(thing) or '')}\n")
             if inspect.isclass(thing):
                 for method, function in methods(thing):
-                    shown = f"`{name}.{method}`" if isinstance(function, property) else None
+                    shown = None if inspect.isfunction(function) else f"`{name}.{method}`"
                     shown = shown or signature(f"{name}.{method}", function)
                     lines.append(f"#### {shown}\n\n{markdown(inspect.getdoc(function) or '')}\n")
     return "\n".join(lines)

@@ -239,7 +239,15 @@ class Environment(Protocol):
 
     @abstractmethod
     def draw(self, key: Key[Array, ""], query: Query) -> Float[Array, "B"]:
-        """One reward per question, credited to its item."""
+        """One reward per question, credited to its item.
+
+        Args:
+          key: a key of this round; with `batched`, keys of shape (T,).
+          query: the questions: `item`, `opponent` and `mask` of shape (B,), or (B, T).
+
+        Returns:
+          Rewards of the query's shape. What a masked question gets is not looked at.
+        """
         ...
 
     def check(self) -> None:

@@ -1,7 +1,9 @@
 """Every public callable says what it takes and returns, with an example that runs; the reference is made from that."""
 
+import ast
 import dataclasses
 import doctest
+import functools
 import inspect
 import re
 import statistics
@@ -18,6 +20,7 @@ import jaxrank as jr
 pytestmark = pytest.mark.once
 
 DOCS = Path(__file__).parents[2] / "docs"
+PACKAGE = Path(jr.__file__).parent
 sys.path.insert(0, str(DOCS))
 import make_reference  # noqa: E402
 
@@ -69,22 +72,58 @@ def test_arguments_are_annotated_and_explained(name):
         assert "Returns" in titles
 
 
+def examples(path):
+    """Every docstring of a file that has an example: its place and its text."""
+
+    def walk(node, place):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ">>>" in (ast.get_docstring(node) or ""):
+            yield ".".join(place) or path.stem, ast.get_docstring(node)
+        for child in ast.iter_child_nodes(node):
+            named = isinstance(child, ast.ClassDef | ast.FunctionDef)
+            yield from walk(child, [*place, child.name] if named else place)
+
+    return dict(walk(ast.parse(path.read_text()), []))
+
+
+FILES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py")) if examples(path)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLIC)
-def test_examples_run(name, request):
-    thing = PUBLIC[name]
-    names = {"jr": jr, "jax": jax, "jnp": jnp, "np": np, "getfixture": request.getfixturevalue}
-    finder = doctest.DocTestFinder(recurse=inspect.isclass(thing))
+@pytest.mark.parametrize("file", FILES)
+def test_examples_run(file, request):
+    """All of them, whoever inherits, wraps or exports what they belong to."""
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        for case in finder.find(thing, name, globs=names, module=sys.modules[thing.__module__]):
-            lines = []
+        for place, text in examples(FILES[file]).items():
+            names = {"jr": jr, "jax": jax, "jnp": jnp, "np": np, "getfixture": request.getfixturevalue}
+            case, lines = doctest.DocTestParser().get_doctest(text, names, place, file, 0), []
+            assert case.examples
             runner.run(case, out=lines.append)
             assert not lines, "".join(lines)
 
 
 def test_docstrings_are_not_one_liners():
     assert statistics.median(len(inspect.getdoc(thing).splitlines()) for thing in PUBLIC.values()) >= 8
+
+
+def test_every_public_method_has_its_place():
+    """In the reference, under its class or under the public base that it is from."""
+    page, missing = make_reference.PAGE.read_text(), []
+    for name, cls in PUBLIC.items():
+        if not inspect.isclass(cls):
+            continue
+        names = {base: label for label, base in PUBLIC.items() if base in cls.__mro__}
+        for method in dir(cls):
+            owners = [base for base in cls.__mro__ if method in vars(base)]
+            value = inspect.getattr_static(cls, method)
+            is_method = isinstance(value, classmethod | staticmethod | property | functools.cached_property)
+            ours = owners and owners[0].__module__.startswith("jaxrank.")
+            if method.startswith("_") or not ours or not (is_method or inspect.isfunction(value)):
+                continue
+            places = [names[base] for base in names if method in vars(base)] + [name]
+            if not any(re.search(rf"^#### `{re.escape(place)}\.{method}\b", page, re.MULTILINE) for place in places):
+                missing.append(f"{name}.{method}")
+    assert missing == []
 
 
 def test_the_reference_is_made_from_the_docstrings():
