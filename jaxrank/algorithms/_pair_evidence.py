@@ -83,7 +83,7 @@ def test_pairs(
     pairs: Pairs,
     tally: Tally,
     cluster: Int[Array, "K *T"],
-    thresholds: Float[Array, "L *T"],
+    thresholds: Float[Array, "L *#T"],
     epsilon: Number,
     family: EvidenceFamily,
     count: int,
@@ -127,7 +127,7 @@ def critical_pairs(
     boundaries: tuple[int, ...],
     weak_boundaries: Collection[int],
     levels: int,
-    strong_factor: Float[Array, "*T"],
+    strong_factor: Float[Array, "*#T"],
 ) -> tuple[Bool[Array, "C *T"], Int[Array, "C 2 *T"]]:
     """For every cluster but the last, whether it has pairs to prove, and the one cheapest to be wrong about.
 

@@ -183,7 +183,7 @@ class Algorithm(Protocol[S]):
             return float(family.low), float(family.high)
         return (0.0, 1.0) if self.asks_pairs else (-np.inf, np.inf)
 
-    def check_answers(self, query: Query, reward: Float[Array, "B"]) -> None:
+    def check_answers(self, query: Query, reward: Float[ArrayLike, "B *T"]) -> None:
         """Raise `ValueError` on an item that does not exist or an impossible reward; traced values pass."""
         asked = checks.concrete(query.mask)
         if asked is None:
@@ -258,13 +258,13 @@ def _check_first(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """The method, with a look at the settings before `init` and at the answers before `tell`."""
 
     @functools.wraps(method)
-    def init(self: Any, key: Key[Array, ""]) -> Any:
+    def init(self: Any, key: Any) -> Any:
         require_pytree(self)
         self.check()
         return method(self, key)
 
     @functools.wraps(method)
-    def tell(self: Any, state: Any, query: Query, reward: Float[Array, "B"]) -> Any:
+    def tell(self: Any, state: Any, query: Any, reward: Any) -> Any:
         self.check_answers(query, reward)
         return method(self, state, query, reward)
 

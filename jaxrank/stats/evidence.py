@@ -97,11 +97,11 @@ class EvidenceFamily(Family, Protocol):
 class Lattice(NamedTuple):
     """Lambdas, largest first, and the logarithms of the weights of all terms, in the order of `_groups`."""
 
-    lambdas: Float[Array, "16 *E"]
-    log_weights: list[Float[Array, "16 *E"]]
+    lambdas: Float[Array, "16 ..."]
+    log_weights: list[Float[Array, "16 ..."]]
 
 
-def lattice(epsilon: Float[Array, "*E"], second: Bool[Array, "*E"], family: EvidenceFamily) -> Lattice:
+def lattice(epsilon: Float[Array, "..."], second: Bool[Array, "..."], family: EvidenceFamily) -> Lattice:
     """The lattice for a tolerance; for tolerance 0 the first or the second mixture.
 
     With a tolerance, lambdas are 1.8 epsilon 1.6^k up to the first that reaches 1.6, the largest sixteen of them. These
@@ -132,7 +132,7 @@ def lattice(epsilon: Float[Array, "*E"], second: Bool[Array, "*E"], family: Evid
     return Lattice(jnp.where(shares > 0, lambdas, 0), _log_weights(shares, partners))
 
 
-def _log_weights(shares: Float[Array, "16 *E"], partners: list[Float[Array, "1 *E"]]) -> list[Float[Array, "16 *E"]]:
+def _log_weights(shares: Float[Array, "16 ..."], partners: list[Float[Array, "1 ..."]]) -> list[Float[Array, "16 ..."]]:
     """Weights in the order of `_groups`; a partner past the end of the lattice is 0, and joins those alone."""
     weights, alone = [shares * partners[0]], shares * partners[4] / 2
     for steps in (1, 2, 3):

@@ -311,7 +311,7 @@ def test_an_item_that_does_not_exist_is_refused_on_the_host(make_usual, key, pla
         algorithm.tell(state, query, jnp.zeros(query.item.shape[0] + 1))
 
 
-def test_what_is_missing_is_named(key):
+def test_what_lacks_something_is_refused_by_name(key):
     """A method that was forgotten, a class that JAX does not know: said at once, with what to write."""
 
     @jr.pytree_dataclass
