@@ -1,6 +1,7 @@
 """One contract over every public algorithm."""
 
 import dataclasses
+import functools
 
 import chex
 import jax
@@ -248,7 +249,7 @@ def test_what_is_proven_stays_proven_when_the_tally_is_replaced(make, key):
     np.testing.assert_array_equal(replaced.tally.pulls, np.ones(5))
 
 
-@pytest.fixture
+@functools.cache
 def compilations():
     """A list that grows by one with every program that is compiled, or fetched from the cache of compiled programs."""
     found = []
@@ -258,11 +259,10 @@ def compilations():
             found.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    yield found
-    jax.monitoring.unregister_event_duration_listener(listen)
+    return found
 
 
-def test_by_hand_nothing_is_compiled_after_the_second_round(make_usual, key, compilations):
+def test_by_hand_nothing_is_compiled_after_the_second_round(make_usual, key):
     """Called with numbers, every method runs a program that was compiled before."""
     algorithm = make_usual(0.1)
     environment = environment_of(algorithm)
@@ -270,7 +270,7 @@ def test_by_hand_nothing_is_compiled_after_the_second_round(make_usual, key, com
     state, counts = algorithm.init(key), []
     keys = [jax.random.fold_in(key, turn) for turn in range(12)]
     for one in keys:
-        counts.append(len(compilations))
+        counts.append(len(compilations()))
         query = algorithm.ask(one, state)
         state = algorithm.tell(state, query, draw(one, query))
         algorithm.done(state)
@@ -283,7 +283,7 @@ def test_by_hand_nothing_is_compiled_after_the_second_round(make_usual, key, com
             algorithm.with_tally(state, state.tally)
         jr.run(one, algorithm, environment, max_samples=5)
     assert counts[1] > counts[0]
-    assert len(compilations) == counts[2]
+    assert len(compilations()) == counts[2]
 
 
 def test_by_hand_and_compiled_make_the_same_pulls(make_usual, key):
