@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from jaxrank.core.compiled import compiled
 from jaxrank.stats.families import Bernoulli, Family
+from jaxrank.stats.numerics import rounded
 
 
 @compiled
@@ -144,7 +145,8 @@ def _bisect(
         is_inside = inside(middle)
         return jnp.where(is_inside, middle, inner), jnp.where(is_inside, outer, middle)
 
-    return jax.lax.fori_loop(0, jnp.finfo(outer.dtype).nmant + 3, halve, (inner, outer))[1]
+    # Both ends may be products, and are added up.
+    return jax.lax.fori_loop(0, jnp.finfo(outer.dtype).nmant + 3, halve, (rounded(inner), rounded(outer)))[1]
 
 
 def outward(mean: Float[Array, "..."], width: Float[Array, "..."]) -> Float[Array, "..."]:

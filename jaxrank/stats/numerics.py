@@ -53,7 +53,7 @@ def log1p(x: Float[Array, "..."]) -> Float[Array, "..."]:
 def _log(power: Int[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
     """log(2^power (1 + rest))."""
     power = power.astype(rest.dtype)
-    return power * LOG_2_HIGH + ((rest - _near_excess(rest)) + power * LOG_2_LOW)
+    return power * LOG_2_HIGH + ((rest - rounded(_near_excess(rest))) + power * LOG_2_LOW)
 
 
 def log_inverse(risk: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -81,7 +81,7 @@ def _excess(ratio):
     rest = ratio * shrink + (shrink - 1)
     power = power.astype(ratio.dtype)
     far = ((ratio - power * LOG_2_HIGH) - rest) - power * LOG_2_LOW
-    return far + _near_excess(rest)
+    return far + rounded(_near_excess(rest))
 
 
 def _power_of_two(x):

@@ -20,7 +20,7 @@ from jaxrank.stats.sequences import Design
 pytestmark = pytest.mark.once
 
 WIDTHS = (1, 2, 3, 6, 8, 16, 64)
-COUNT = 64 * 18
+COUNT, COUNT_OF_EVIDENCE = 64 * 100, 64 * 18
 FAMILIES = {
     "Bernoulli": jr.Bernoulli(),
     "Gaussian": jr.Gaussian(sigma=0.7),
@@ -114,19 +114,19 @@ SLOW = ("best_clustering", "log_evidence", "Poisson", "Exponential", "Gaussian")
     [pytest.param(name, marks=pytest.mark.slow if any(word in name for word in SLOW) else []) for name in FUNCTIONS],
 )
 def test_the_same_bits_at_every_width(name, wide):
-    rng = np.random.default_rng(0)
-    pulls = np.exp(rng.uniform(0, np.log(3e4), (2, COUNT))).astype(int)
-    means = rng.binomial(pulls, rng.uniform(size=(2, COUNT))) / pulls
+    rng, count = np.random.default_rng(0), COUNT_OF_EVIDENCE if "log_evidence" in name else COUNT
+    pulls = np.exp(rng.uniform(0, np.log(3e4), (2, count))).astype(int)
+    means = rng.binomial(pulls, rng.uniform(size=(2, count))) / pulls
     means[1, ::3] = means[0, ::3]
     means[:, ::17] = 1
     if "Poisson" in name or "Exponential" in name:
         means = 3 * means + 0.1
-    inputs = [means[0], pulls[0], means[1], pulls[1], rng.uniform(2, 40, COUNT)]
+    inputs = [means[0], pulls[0], means[1], pulls[1], rng.uniform(2, 40, count)]
     inputs = [np.asarray(jnp.asarray(x, float if x.dtype.kind == "f" else int)) for x in inputs]
     program = jax.jit(FUNCTIONS[name])
     found = {}
     for width in WIDTHS:
-        blocks = [[x[start : start + width] for x in inputs] for start in range(0, COUNT, width)]
+        blocks = [[x[start : start + width] for x in inputs] for start in range(0, count, width)]
         results = [jax.tree.leaves(program(*block)) for block in blocks]
         found[width] = [
             np.concatenate([np.asarray(part) for part in parts], axis=-1) for parts in zip(*results, strict=True)
